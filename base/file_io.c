@@ -82,7 +82,7 @@ enum err file_create(const char *path, const void *data, size_t len,
 }
 
 /* Whether @name is @base with the number of a process that has ended, as
- * file_create names its own; or that name's own `.tmp`. */
+ * file_create and folder_begin name their own; or that name's own `.tmp`. */
 static bool left_by_the_dead(const char *name, const char *base)
 {
     size_t n = strlen(base);
@@ -100,7 +100,8 @@ static bool left_by_the_dead(const char *name, const char *base)
     return !subprocess_runs((pid_t)pid);
 }
 
-void file_create_sweep(const char *path)
+/* Removes what the dead left beside @path, each with @remove. */
+static void sweep_beside(const char *path, void (*remove)(const char *path))
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
@@ -110,7 +111,7 @@ void file_create_sweep(const char *path)
     DIR *d;
 
     assert(*base);
-    if (n >= sizeof(folder))
+    if (n >= sizeof(folder) - 1)
         return;
     memcpy(folder, path, n);
     memcpy(folder + n, slash ? "/" : ".", 2);
@@ -118,9 +119,33 @@ void file_create_sweep(const char *path)
     while (d && (e = readdir(d)))
         if (left_by_the_dead(e->d_name, base) &&
             file_join(one, folder, e->d_name, NULL) == ERR_OK)
-            disk_system()->unlink(one);
+            remove(one);
     if (d)
         closedir(d);
+}
+
+void file_create_sweep(const char *path)
+{
+    sweep_beside(path, file_remove);
+}
+
+static void remove_folder(const char *path)
+{
+    folder_remove(path, NULL);
+}
+
+enum err folder_begin(const char *path, char own[FILE_PATH_MAX],
+                      struct fault *f)
+{
+    enum err err;
+
+    assert(path[0] && own);
+    if (snprintf(own, FILE_PATH_MAX, "%s.%ld.tmp", path, (long)getpid()) >=
+        FILE_PATH_MAX)
+        return fault_set(f, ERR_LIMIT, "path too long: %.200s...", path);
+    sweep_beside(path, remove_folder);
+    err = folder_remove(own, f); /* of one with the same number */
+    return err ? err : folder_make(own, f);
 }
 
 enum err file_open_log(const char *path, int *fd, struct fault *f)

@@ -88,6 +88,13 @@ enum err folder_ensure(const char *path, mode_t mode, struct fault *f);
  * fine. */
 enum err folder_make(const char *path, struct fault *f);
 
+/* Makes an empty folder beside @path, @own, that becomes it once it is finished
+ * (folder_publish): of this process alone, so that several may make the same
+ * folder at once. What processes that were killed at that left is removed; that
+ * of others stays. Errors: also ERR_LIMIT. */
+enum err folder_begin(const char *path, char own[FILE_PATH_MAX],
+                      struct fault *f);
+
 /* Absolute name of the folder @path, which need not exist; those above it are
  * made. Errors: ERR_INVAL no name, ERR_IO, ERR_LIMIT. */
 enum err folder_absolute(const char *path, char out[FILE_PATH_MAX],

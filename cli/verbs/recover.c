@@ -380,10 +380,8 @@ static enum err refuse_alive(const struct recovery *r, struct fault *f)
 
 static enum err recover(struct recovery *r, struct fault *f)
 {
-    enum err err = folder_remove(r->tmp, f);
+    enum err err = folder_begin(r->to, r->tmp, f);
 
-    if (!err)
-        err = folder_make(r->tmp, f);
     if (!err)
         err = read_journal(r, f);
     if (!err)
@@ -404,7 +402,18 @@ static enum err recover(struct recovery *r, struct fault *f)
     return ERR_OK;
 }
 
-/* Closes both journals and gives the new folder its name. */
+static enum err refuse_taken(const struct recovery *r, struct fault *f)
+{
+    struct stat st;
+
+    if (lstat(r->to, &st) == 0 && !folder_is_empty(r->to))
+        return fault_set(f, ERR_EXIST, "%s exists: name a new folder with --to",
+                         r->to);
+    return ERR_OK;
+}
+
+/* Closes both journals and gives the new folder its name, unless another has
+ * taken it meanwhile. */
 static enum err publish(struct recovery *r, struct fault *f)
 {
     char copy[FILE_PATH_MAX];
@@ -413,6 +422,8 @@ static enum err publish(struct recovery *r, struct fault *f)
     salvage_deinit(&r->salvage);
     if (!err)
         err = folder_remove(copy, f);
+    if (!err)
+        err = refuse_taken(r, f);
     return err ? err : folder_publish(r->tmp, r->to, f);
 }
 
@@ -438,13 +449,7 @@ static enum err find_folders(struct recovery *r, const char *from,
     err = folder_absolute(to ? to : beside, r->to, f);
     if (err)
         return err;
-    if (lstat(r->to, &st) == 0 && !folder_is_empty(r->to))
-        return fault_set(f, ERR_EXIST, "%s exists: name a new folder with --to",
-                         r->to);
-    if (snprintf(r->tmp, sizeof(r->tmp), "%s.tmp", r->to) >=
-        (int)sizeof(r->tmp))
-        return fault_set(f, ERR_LIMIT, "%s: path is too long", r->to);
-    return ERR_OK;
+    return refuse_taken(r, f);
 }
 
 static void recovery_deinit(struct recovery *r)

@@ -196,15 +196,11 @@ static enum err write_model(struct save *s, struct fault *f)
 {
     char tmp[FILE_PATH_MAX];
     json_t *data = NULL;
-    enum err err;
+    enum err err = folder_begin(s->out, tmp, f);
 
-    if (snprintf(tmp, sizeof(tmp), "%s.tmp", s->out) >= (int)sizeof(tmp))
-        return fault_set(f, ERR_LIMIT, "path is too long: %.200s", s->out);
-    err = folder_remove(tmp, f);
-    if (!err)
-        err = folder_make(tmp, f);
-    if (!err)
-        err = host_save(s->host, s->branch, tmp, NULL, &data, f);
+    if (err)
+        return err;
+    err = host_save(s->host, s->branch, tmp, NULL, &data, f);
     if (!err)
         err = model_write_epoch(tmp, &s->run.history, epoch_of(s), s->run.id,
                                 s->folder, s->config->effective, data, f);

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sqlite3
 
-from harness import Case, endless_config, mlr_config
+from harness import BUILD, Case, endless_config, mlr_config
 
 
 def contents(folder):
@@ -173,6 +173,47 @@ class Recover(Case):
         self.assert_code(done, 1)
         self.assertIn("cannot be resumed", done.out)
         self.assert_nothing_left()
+
+    def test_killed_anywhere_it_leaves_nothing_half(self):
+        """Either the new folder is there, whole, or it is not; the next one
+        takes away what was left, but nothing of others."""
+        run = self.interrupted()
+        other = self.folder / "new.tmp"
+        other.mkdir()
+        (other / "file").write_text("")
+        env = {"LD_PRELOAD": str(BUILD / "tests/faults/shim.so"),
+               "FAULT_ROLE": "recover", "FAULT_ROOT": str(self.folder),
+               "FAULT_MARK": str(self.folder / "mark"),
+               "ASAN_OPTIONS": self.env.get("ASAN_OPTIONS", "") +
+               ":verify_asan_link_order=0"}
+        whole = dict(self.env)
+        for fault in ("write:1", "write:9", "mkdir:2", "mkdir:5", "rename:1",
+                      "rename:3", "rename:5", "unlink:2", "sync:4", "sync:12"):
+            self.env = {**whole, **env, "FAULT": fault + ":kill"}
+            done = self.mltune("recover", ".mltune", "--to", "new")
+            self.env = whole
+            new = self.folder / "new"
+            if done.code == 0:  # it makes fewer such calls
+                shutil.rmtree(new)
+                continue
+            (self.folder / "mark").unlink()
+            self.assertEqual(done.code, -signal.SIGKILL, (fault, done.err))
+            if not new.exists():
+                again = self.mltune("recover", ".mltune", "--to", "new")
+                self.assert_code(again, 0)
+            shown = self.mltune("show", run, "--json", "--state", "new")
+            self.assert_code(shown, 0)
+            self.assertEqual(shown.err, "", fault)
+            self.assertEqual(shown.result["status"], "interrupted")
+            shutil.rmtree(new)
+            left = [p.name for p in self.folder.glob("new*")]
+            if left != ["new.tmp"]:  # killed once it had its name
+                self.assertIn(fault.split(":")[0], ("sync", "unlink", "rename"))
+                self.mltune("recover", ".mltune", "--to", "new")
+                shutil.rmtree(new)
+                left = [p.name for p in self.folder.glob("new*")]
+            self.assertEqual(left, ["new.tmp"], fault)
+        self.assertTrue((other / "file").exists())
 
     def test_refusals(self):
         """No folder; a run that lives there."""

@@ -106,8 +106,13 @@ class Save(Case):
         none is left it says that."""
         run = self.interrupted()
         state = self.folder / ".mltune"
+        other = self.folder / f"{run}-model.tmp"  # another's, at the same
+        other.mkdir()
+        (other / "file").write_text("")
         whole = self.mltune("save", run, "--from", "last", "--json")
         self.assert_code(whole, 0)
+        self.assertTrue((other / "file").exists())
+        shutil.rmtree(other)
         self.assertEqual(whole.result["model"],
                          str(self.folder / f"{run}-model"))
         newest = pathlib.Path(whole.result["snapshot"])

@@ -451,6 +451,33 @@ static void file_create_sweep_takes_what_the_dead_left(void **state)
     assert_true(folder_is_empty(dir));
 }
 
+/* Two processes that make the same folder at once do not meet; what one that
+ * was killed left is taken away. */
+static void folder_begin_is_of_this_process_alone(void **state)
+{
+    char own[FILE_PATH_MAX], old[64], file[FILE_PATH_MAX];
+    pid_t dead = ended_child();
+
+    (void)state;
+    snprintf(old, sizeof(old), "a.%ld.tmp", (long)dead);
+    assert_int_equal(folder_make(in_dir(old), NULL), ERR_OK);
+    assert_int_equal(folder_make(in_dir("a.tmp"), NULL), ERR_OK);
+    assert_int_equal(folder_make(in_dir("a.1.tmp"), NULL), ERR_OK);
+    assert_int_equal(folder_begin(in_dir("a"), own, NULL), ERR_OK);
+    assert_false(exists(old));
+    assert_true(exists("a.tmp"));
+    assert_true(exists("a.1.tmp"));
+    assert_int_equal(file_join(file, own, "x", NULL), ERR_OK);
+    assert_int_equal(file_write(file, "x", 1, NULL), ERR_OK);
+    assert_int_equal(folder_publish(own, in_dir("a"), NULL), ERR_OK);
+    assert_true(exists("a"));
+    assert_int_equal(waitpid(dead, NULL, 0), dead);
+    assert_int_equal(folder_remove(in_dir("a"), NULL), ERR_OK);
+    assert_int_equal(folder_remove(in_dir("a.tmp"), NULL), ERR_OK);
+    assert_int_equal(folder_remove(in_dir("a.1.tmp"), NULL), ERR_OK);
+    assert_true(folder_is_empty(dir));
+}
+
 /* A log is appended to by whoever opens it, is its owner's alone, and says what
  * keeps it from being opened. */
 static void file_log_is_appended_to(void **state)
@@ -692,6 +719,7 @@ int main(void)
         CASE(file_write_follows_no_link),
         CASE(file_create_never_replaces),
         CASE(file_create_sweep_takes_what_the_dead_left),
+        CASE(folder_begin_is_of_this_process_alone),
         CASE(file_log_is_appended_to),
         CASE(disk_stream_writes_the_file),
         CASE(folder_new_tells_what_is_there),
