@@ -13,6 +13,7 @@
 #include "cli/run/session_internal.h"
 #include "cli/state/address_io.h"
 #include "cli/state/mend.h"
+#include "cli/state/removal.h"
 #include "cli/state/render.h"
 #include "cli/state/replay.h"
 #include "cli/state/serve.h"
@@ -363,7 +364,8 @@ static void take_end(struct session *s)
 }
 
 /* Who resumes a run that failed or was stopped, and is killed before it goes
- * on, finds it interrupted: the resume is not undone. */
+ * on, finds it interrupted: the resume is not undone. The record is committed
+ * with the end's own removal (session_reopen). */
 static enum err take_back_end(struct session *s, struct fault *f)
 {
     struct record r;
@@ -391,8 +393,6 @@ static enum err take_back_end(struct session *s, struct fault *f)
                                 strlen(text), clock_wall(), f)
                : fault_set(f, ERR_NOMEM, "out of memory");
     if (!err)
-        err = journal_commit(s->journal, true, f);
-    if (!err)
         take_record(s, &r, text);
     mem_free(text);
     json_decref(json);
@@ -415,9 +415,12 @@ static enum err set_up(struct session *s, struct fault *f)
         err = session_make_folder(s, f);
     if (err)
         return err;
-    if (had_ended(s))
-        return session_register(s, f);
+    if (had_ended(s)) {
+        err = session_register(s, f);
+        return err ? err : session_reopen(s, f);
+    }
     state_sweep(s->state);
+    removal_of_unborn(s->state, s->journal);
     progress_start(&s->progress, s->o->quiet, s->o->verbose, s->log_fd);
     s->watching = true;
     err = make_tuner(s, 0, &s->tuner, f);
@@ -427,6 +430,8 @@ static enum err set_up(struct session *s, struct fault *f)
         err = session_register(s, f);
     if (!err)
         err = take_back_end(s, f);
+    if (!err)
+        err = session_reopen(s, f);
     if (!err)
         err = start_nodes(s, f);
     return err;

@@ -242,7 +242,7 @@ enum err session_register(struct session *s, struct fault *f)
     if (!config)
         return fault_set(f, ERR_NOMEM, "out of memory");
     if (s->o->resume)
-        err = journal_continue_run(s->journal, s->folder.id, f);
+        err = journal_take_run(s->journal, s->folder.id, f);
     else
         err = journal_begin_run(s->journal, s->folder.id, s->o->tuner->name,
                                 config, s->kept.began_ns, f);
@@ -252,8 +252,24 @@ enum err session_register(struct session *s, struct fault *f)
         history_skip(&s->history, journal_last(s->journal));
     /* One that could not be flushed is there all the same. */
     s->begun = !err || journal_has_run(s->journal);
-    if (!err && s->o->resume && s->o->reconfigured)
-        err = journal_configure_run(s->journal, s->folder.id, config, f);
+    mem_free(config);
+    return err;
+}
+
+enum err session_reopen(struct session *s, struct fault *f)
+{
+    char *config = NULL;
+    enum err err;
+
+    assert(s->begun);
+    if (!s->o->resume)
+        return ERR_OK;
+    err = journal_reopen_run(s->journal, f);
+    if (err || !s->o->reconfigured)
+        return err;
+    config = json_write(s->o->config, 0);
+    err = config ? journal_configure_run(s->journal, s->folder.id, config, f)
+                 : fault_set(f, ERR_NOMEM, "out of memory");
     mem_free(config);
     return err;
 }

@@ -75,6 +75,10 @@ enum err session_make_folder(struct session *s, struct fault *f);
 /* The journal takes records of the run from here on. */
 enum err session_register(struct session *s, struct fault *f);
 
+/* A run that goes on has no end any more: once a record says so, and with the
+ * configuration that it goes on with. */
+enum err session_reopen(struct session *s, struct fault *f);
+
 /* ---- session_kept.c: the journal stays within its limit ------------------ */
 
 /* What each checkpoint says of the run's beginning. Errors: ERR_NOMEM. */

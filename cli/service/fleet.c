@@ -674,6 +674,7 @@ enum err fleet_open(struct fleet *fleet, const char *state, struct view *view,
     if (!err) {
         sweep_journal(fleet);
         sweep_folders(fleet);
+        removal_of_unborn(fleet->state, fleet->journal);
     }
     return err;
 }

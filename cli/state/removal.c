@@ -1,11 +1,20 @@
 #include "cli/state/removal.h"
 
+#include "cli/state/job.h"
 #include "cli/state/mend.h"
 #include "cli/state/tune_folder.h"
-#include "tuner/history/journal_io.h"
+#include "tuner/history/checkpoint_io.h"
 #include "tuner/shell/state_io.h"
 
 #include <assert.h>
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* From a folder's making to its lock's, at most. */
+enum { UNLOCKED_S = 60 };
 
 /* ERR_BUSY: its tuner lives. Its lock is ours meanwhile, so that
  * nobody resumes it. */
@@ -38,4 +47,72 @@ enum err removal_of_run(const char *state, const char *id, int64_t *newest,
         err = journal_remove_run(j, id, newest, f);
     journal_close(j);
     return err == ERR_BUSY ? ERR_IO : err;
+}
+
+/* ---- killed before the journal knew it ----------------------------------- */
+
+static enum err see_run(void *ctx, const struct journal_run *run)
+{
+    (void)ctx;
+    (void)run;
+    return ERR_OK;
+}
+
+/* Whether @folder has an entry @name, as far as one can see. */
+static bool has(const char *folder, const char *name)
+{
+    char path[FILE_PATH_MAX];
+
+    return file_join(path, folder, name, NULL) != ERR_OK ||
+           access(path, F_OK) == 0;
+}
+
+/* One that is being made has no lock yet. */
+static bool is_new(const char *folder)
+{
+    struct stat st;
+
+    return !has(folder, "lock") &&
+           (stat(folder, &st) != 0 || time(NULL) - st.st_mtime < UNLOCKED_S);
+}
+
+/* Whether its files tell of anything that was done. */
+static bool is_blank(const char *folder)
+{
+    char path[FILE_PATH_MAX];
+    struct checkpoint c;
+    bool done;
+    enum err err = checkpoint_read(folder, &c, NULL, NULL);
+
+    if (err)
+        done = err != ERR_NOENT;
+    else
+        done = c.has_history;
+    if (!err)
+        checkpoint_deinit(&c);
+    return !done && !has(folder, "model") &&
+           file_join(path, folder, "snapshots", NULL) == ERR_OK &&
+           (access(path, F_OK) != 0 || folder_is_empty(path));
+}
+
+void removal_of_unborn(const char *state, struct journal *j)
+{
+    char runs[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    struct dirent *e;
+    DIR *d =
+        file_join(runs, state, "runs", NULL) == ERR_OK ? opendir(runs) : NULL;
+
+    assert(state[0] == '/' && j);
+    /* Most have a second checkpoint: nothing more is asked of them. */
+    while (d && (e = readdir(d)))
+        if (run_id_valid(e->d_name) &&
+            file_join(path, runs, e->d_name, NULL) == ERR_OK &&
+            !has(path, "checkpoint.old") && !is_new(path) &&
+            !job_exists(state, e->d_name) &&
+            !run_folder_alive(state, e->d_name) &&
+            journal_find_run(j, e->d_name, see_run, NULL, NULL) == ERR_NOENT &&
+            is_blank(path))
+            folder_remove(path, NULL);
+    if (d)
+        closedir(d);
 }

@@ -3,6 +3,7 @@
 #define CLI_REMOVAL_H
 
 #include "base/fault.h"
+#include "tuner/history/journal_io.h"
 
 #include <stdint.h>
 
@@ -14,5 +15,10 @@
  * may be gone, and the call may be made again. */
 enum err removal_of_run(const char *state, const char *id, int64_t *newest,
                         struct fault *f);
+
+/* Removes the folders of runs that were killed before the journal @j of @state
+ * knew them: where nothing was trained, and no service looks after them. Errors
+ * are ignored. */
+void removal_of_unborn(const char *state, struct journal *j);
 
 #endif

@@ -2,10 +2,11 @@
 Kills by the hundred: test_kills."""
 import json
 import os
+import shutil
 import signal
 import sqlite3
 
-from harness import Case, endless_config, journal_as_failed, mlr_config
+from harness import BUILD, Case, endless_config, journal_as_failed, mlr_config
 
 
 class Journal:
@@ -306,6 +307,71 @@ class Resume(Case):
             self.mltune("show", run, "--json").result["status"], "interrupted")
         self.goes_on(run)
         self.assert_nothing_left()
+
+    def test_a_run_that_no_journal_knows_leaves_no_folder(self):
+        """Killed before it was registered: the next run sweeps its folder, and
+        no other."""
+        config = mlr_config(max_epochs=1)
+        config["app"]["data"] = "gen:digits?samples=300&size=8"
+        config["tuner"] = {"strategy": "fixed"}
+        self.assert_code(self.run_config(config, "-q"), 0)
+        runs = self.folder / ".mltune/runs"
+        kept = {p.name for p in runs.iterdir()}
+        env = {**self.env, "LD_PRELOAD": str(BUILD / "tests/faults/shim.so"),
+               "FAULT_ROLE": "run", "FAULT_ROOT": str(runs),
+               "FAULT_MARK": str(self.folder / "mark"),
+               "ASAN_OPTIONS": self.env.get("ASAN_OPTIONS", "") +
+               ":verify_asan_link_order=0"}
+        whole = self.env
+        left = 0
+        # As its folder has just been made, and as its first files get names.
+        for fault in "mkdir:2", "rename:1", "rename:2", "rename:3":
+            self.env = {**env, "FAULT": fault + ":kill"}
+            done = self.mltune("run", "config.json", "-q")
+            self.env = whole
+            self.assertEqual(done.code, -signal.SIGKILL, done.err)
+            (self.folder / "mark").unlink()
+            known = {r["run"] for r in json.loads(
+                self.mltune("ls", "--json").out)}
+            for folder in {p.name for p in runs.iterdir()} - known:
+                os.utime(runs / folder, (0, 0))
+                left += 1
+            kept |= known
+        self.assertGreaterEqual(left, 3)
+        self.assert_code(self.mltune("run", "config.json", "-q"), 0)
+        known = {r["run"] for r in json.loads(self.mltune("ls", "--json").out)}
+        self.assertEqual({p.name for p in runs.iterdir()}, known)
+        self.assertLessEqual(kept, known)
+
+    def test_resume_takes_back_the_end_as_one(self):
+        """Killed before any write, it leaves the run's end as it was, or none
+        and the record that says so."""
+        run = self.interrupted()
+        state = self.folder / ".mltune"
+        journal_as_failed(state, run)
+        state.rename(self.folder / "whole")
+        env = {**self.env, "LD_PRELOAD": str(BUILD / "tests/faults/shim.so"),
+               "FAULT_ROLE": "resume", "FAULT_ROOT": str(self.folder),
+               "FAULT_MARK": str(self.folder / "mark"),
+               "ASAN_OPTIONS": self.env.get("ASAN_OPTIONS", "") +
+               ":verify_asan_link_order=0"}
+        whole = self.env
+        for number in range(1, 200):
+            shutil.copytree(self.folder / "whole", state)
+            self.env = {**env, "FAULT": f"write:{number}:kill"}
+            done = self.mltune("resume", run)
+            self.env = whole
+            self.assertEqual(done.code, -signal.SIGKILL, done.err)
+            (self.folder / "mark").unlink()
+            end = Journal(state, run).of("run_finished")[-1]
+            db = sqlite3.connect(state / "mltune.db")
+            status, = db.execute("SELECT status FROM runs").fetchone()
+            db.close()
+            self.assertEqual(end["reason"] == "resumed", status is None, number)
+            if status is None:
+                return
+            shutil.rmtree(state)
+        self.fail("the end was never taken back")
 
     def test_a_schedulers_warning_writes_a_snapshot(self):
         """SIGUSR1 (Slurm) and SIGXCPU to all of a job: the tuner writes a

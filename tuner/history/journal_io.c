@@ -599,11 +599,17 @@ static enum err renew_log(struct journal *j, struct fault *f)
     return journal_explain(j, code, "continue the run", f);
 }
 
-enum err journal_continue_run(struct journal *j, const char *id,
-                              struct fault *f)
+/* SQLite has rolled back by itself after some errors and not after others. */
+static void roll_back(struct journal *j)
 {
-    sqlite3_stmt *end = j->statement[END_RUN];
-    enum err err;
+    if (!sqlite3_get_autocommit(j->db))
+        sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
+    j->seq = j->committed;
+    j->open = false;
+}
+
+enum err journal_take_run(struct journal *j, const char *id, struct fault *f)
+{
     int code;
 
     assert(j->run == 0);
@@ -613,14 +619,34 @@ enum err journal_continue_run(struct journal *j, const char *id,
     if (code != SQLITE_ROW)
         return journal_explain(j, code, "continue the run", f);
     weigh_all(j);
-    err = renew_log(j, f);
-    if (err)
-        return err;
-    sqlite3_bind_int64(end, 1, j->run); /* the others are NULL */
+    return renew_log(j, f);
+}
+
+enum err journal_reopen_run(struct journal *j, struct fault *f)
+{
+    enum err err;
+
+    assert(j->run > 0);
+    /* The others are NULL. */
+    sqlite3_bind_int64(j->statement[END_RUN], 1, j->run);
     err = run_statement(j, END_RUN, "continue the run", f);
     if (!err)
         err = unlist(j, f);
-    return err ? err : flush_new_log(j, f);
+    if (!err)
+        err = journal_commit(j, false, f);
+    if (err) {
+        roll_back(j);
+        return err;
+    }
+    return flush_new_log(j, f);
+}
+
+enum err journal_continue_run(struct journal *j, const char *id,
+                              struct fault *f)
+{
+    enum err err = journal_take_run(j, id, f);
+
+    return err ? err : journal_reopen_run(j, f);
 }
 
 uint64_t journal_last(const struct journal *j)
@@ -663,15 +689,6 @@ enum err journal_configure_run(struct journal *j, const char *id,
     sqlite3_bind_int64(s, 3, journal_run_sum(id, config));
     err = run_statement(j, CONFIGURE, "change the configuration", f);
     return err ? err : flush_log(j, f);
-}
-
-/* SQLite has rolled back by itself after some errors and not after others. */
-static void roll_back(struct journal *j)
-{
-    if (!sqlite3_get_autocommit(j->db))
-        sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
-    j->seq = j->committed;
-    j->open = false;
 }
 
 enum err journal_append(struct journal *j, const char *kind, const char *json,

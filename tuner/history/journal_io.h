@@ -60,8 +60,15 @@ enum err journal_begin_run(struct journal *j, const char *id, const char *name,
 bool journal_has_run(const struct journal *j);
 
 /* Takes run @id up again, whose tuner is gone (the caller holds the lock of its
- * folder): its end, where one is recorded, is taken back, durable on return,
- * and the records that follow are its own. Errors: ERR_NOENT as well. */
+ * folder): the records that follow are its own. Errors: ERR_NOENT as well. */
+enum err journal_take_run(struct journal *j, const char *id, struct fault *f);
+
+/* Takes back the recorded end of the run that was taken up, together with the
+ * records since the last commit, durable on return: either all of it is done,
+ * or nothing. */
+enum err journal_reopen_run(struct journal *j, struct fault *f);
+
+/* Both. */
 enum err journal_continue_run(struct journal *j, const char *id,
                               struct fault *f);
 

@@ -11,12 +11,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SOCKET_NAME "tuner"
@@ -28,6 +30,8 @@ enum { PATH_MAX_UNIX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
 /* Names for a folder that are tried: processes before this one that had its
  * number may have left theirs behind. */
 enum { FOLDER_TRIES_MAX = 1000 };
+
+enum { UNBORN_S = 60 }; /* from a folder's making to its socket's, at most */
 
 static void set_option(void *router, int option, int value)
 {
@@ -82,8 +86,62 @@ static bool is_socket_name(const char *name)
     return strcmp(name, SOCKET_NAME) == 0;
 }
 
+/* Whether all that is in the folder @path are sockets. */
+static bool holds_sockets(const char *path)
+{
+    DIR *d = opendir(path);
+    bool only = d != NULL;
+    struct dirent *e;
+    struct stat st;
+
+    while (only && (e = readdir(d)))
+        only = e->d_name[0] == '.' ||
+               (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                S_ISSOCK(st.st_mode));
+    if (d)
+        closedir(d);
+    return only;
+}
+
+/* Where its nodes met (session.c, make_meet). */
+static void clear_meets(const char *folder)
+{
+    DIR *d = opendir(folder);
+    char path[FILE_PATH_MAX];
+    struct dirent *e;
+    unsigned number;
+    int end;
+
+    while (d && (e = readdir(d))) {
+        end = 0;
+        if (sscanf(e->d_name, "m%u%n", &number, &end) == 1 && !e->d_name[end] &&
+            file_join(path, folder, e->d_name, NULL) == ERR_OK &&
+            holds_sockets(path))
+            folder_remove(path, NULL);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* A folder that its maker, of whatever container, had no time to bind a socket
+ * in: it is still empty after a minute. */
+static bool is_unborn(const char *path, const struct stat *st)
+{
+    return time(NULL) - st->st_mtime > UNBORN_S && folder_is_empty(path);
+}
+
+static void sweep_one(const char *path, const struct stat *st)
+{
+    if (is_abandoned(path)) {
+        clear_meets(path);
+        folder_clear(path, is_socket_name);
+    } else if (is_unborn(path, st)) {
+        rmdir(path);
+    }
+}
+
 /* Folders in @dir that tuners of ours have left there who were killed: only the
- * socket is taken, and the folder where it held nothing else. */
+ * sockets are taken, and the folder where it held nothing else. */
 static void sweep(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -100,8 +158,8 @@ static void sweep(const char *dir)
             !subprocess_runs((pid_t)pid) &&
             file_join(path, dir, e->d_name, NULL) == ERR_OK &&
             lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
-            st.st_uid == geteuid() && is_abandoned(path))
-            folder_clear(path, is_socket_name);
+            st.st_uid == geteuid())
+            sweep_one(path, &st);
     }
     if (d)
         closedir(d);

@@ -5,10 +5,12 @@
 
 #include <zmq.h>
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 static char dir[64];
@@ -175,6 +177,15 @@ static void leave(const char *folder, const char *file)
         assert_int_equal(file_write(in_dir(name), "mine", 4, NULL), ERR_OK);
 }
 
+/* The folder was made two minutes ago. */
+static void grow_old(const char *folder)
+{
+    struct timespec then[2] = {{.tv_sec = time(NULL) - 120}};
+
+    then[1] = then[0];
+    assert_int_equal(utimensat(AT_FDCWD, in_dir(folder), then, 0), 0);
+}
+
 /* The descriptor of a socket at @name; listens where @alive. */
 static int put_socket(const char *name, bool alive)
 {
@@ -202,7 +213,7 @@ static bool exists(const char *name)
 static void socket_sweeps_only_what_tuners_left(void **state)
 {
     struct tuner_socket other;
-    int alive, dead[2];
+    int alive, dead[2], met;
 
     (void)state;
     leave("mltune-2147483646-11", "results");
@@ -211,8 +222,14 @@ static void socket_sweeps_only_what_tuners_left(void **state)
     leave("mltune-2147483643-0", "");
     leave("mltune-2147483642-0", "results");
     leave("mltune-2147483641-0", "");
+    leave("mltune-2147483640-0", ""); /* killed before it was bound */
+    grow_old("mltune-2147483640-0");
     dead[0] = put_socket("mltune-2147483643-0/tuner", false);
     dead[1] = put_socket("mltune-2147483642-0/tuner", false);
+    leave("mltune-2147483643-0/m1", ""); /* where its nodes met */
+    leave("mltune-2147483642-0/m1", "results");
+    met = put_socket("mltune-2147483643-0/m1/0", false);
+    close(met);
     alive = put_socket("mltune-2147483641-0/tuner", true);
     close(dead[0]);
     close(dead[1]);
@@ -223,17 +240,19 @@ static void socket_sweeps_only_what_tuners_left(void **state)
     assert_true(exists("mltune-2147483645-0/tuner"));
     assert_true(exists("mltune-2147483644-0"));
     assert_false(exists("mltune-2147483643-0"));
+    assert_false(exists("mltune-2147483640-0"));
     assert_false(exists("mltune-2147483642-0/tuner"));
     assert_true(exists("mltune-2147483642-0/results"));
+    assert_true(exists("mltune-2147483642-0/m1/results"));
     assert_true(exists("mltune-2147483641-0/tuner"));
     socket_close(&other);
     close(alive);
     unsetenv("XDG_RUNTIME_DIR");
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         char name[64];
 
-        snprintf(name, sizeof(name), "mltune-%d-%d", 2147483641 + i,
-                 i == 5 ? 11 : 0);
+        snprintf(name, sizeof(name), "mltune-%d-%d", 2147483640 + i,
+                 i == 6 ? 11 : 0);
         assert_int_equal(folder_remove(in_dir(name), NULL), ERR_OK);
     }
 }
