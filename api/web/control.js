@@ -11,9 +11,9 @@ function bestText(run) {
 
 export const underWay = (run) => !ENDED.has(run.status) && !QUEUED.has(run.status);
 // A service takes a run that was stopped or interrupted into its queue again, and
-// one that failed if it has a snapshot (as run_status_resumes).
+// one that failed if it has a snapshot or trials (as run_status_resumes).
 const again = (run) => Boolean(run.queue) && (["stopped", "interrupted"].includes(run.status) ||
-  (run.status === "failed" && Boolean(run.snapshot)));
+  (run.status === "failed" && Boolean(run.snapshot || run.tuning?.trials)));
 
 function continues(run) {
   if (run.status === "held") return ["The run waits for its turn in the queue again" +

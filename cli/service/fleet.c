@@ -22,8 +22,8 @@
 bool fleet_resumable(const struct fleet_run *run)
 {
     assert(run);
-    return !run->ended || run_status_resumes(run->status, history_last_snapshot(
-                                                              &run->history));
+    return !run->ended ||
+           run_status_resumes(run->status, history_has_work(&run->history));
 }
 
 bool fleet_waits(const struct fleet_run *run)

@@ -145,8 +145,10 @@ static bool is_alive(const json_t *run)
 /* Whether `mltune resume` goes on with it. */
 static bool is_resumable(const json_t *run)
 {
-    return run_status_resumes(json_text_at(run, "/status"),
-                              json_is_object(json_at(run, "/snapshot")));
+    return run_status_resumes(
+        json_text_at(run, "/status"),
+        json_is_object(json_at(run, "/snapshot")) ||
+            json_integer_value(json_at(run, "/tuning/trials")) > 0);
 }
 
 /* Why it ended; "" for one that goes on, or waits. */

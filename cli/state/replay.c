@@ -333,7 +333,7 @@ enum err replay_more(struct journal *j, const char *state, struct replayed *r,
 bool replay_resumable(const struct replayed *r)
 {
     return !r->ended ||
-           run_status_resumes(r->status, history_last_snapshot(&r->history));
+           run_status_resumes(r->status, history_has_work(&r->history));
 }
 
 void replayed_deinit(struct replayed *r)

@@ -26,7 +26,8 @@ struct resume_arguments {
 static const char details[] =
     "RUN is an id, the beginning of one, or a name (its newest run). The run "
     "goes on\n"
-    "from its last snapshot; so does one that failed, if it has one. Finished "
+    "from its last snapshot; so does one that failed, if it has one or trials. "
+    "Finished "
     "trials\n"
     "are known; those that may still win run again, as far as they had come\n"
     "(strategies hyperband, asha, complete, tupaq and pbt begin an "

@@ -8,6 +8,7 @@ import time
 import unittest
 
 import harness
+from test_resume import Journal
 
 PYTHON = "/usr/bin/python3"
 LINE = pathlib.Path(__file__).parent / "fixtures/programs/line.py"
@@ -241,6 +242,31 @@ class Training(Failures):
                          "ValueError: the loss is no number")
         shown = self.mltune("show", "wrong")
         self.assertIn("ValueError: the loss is no number", shown.out)
+
+    def test_trials_outlive_a_program_that_is_mended(self):
+        """It raises within the first search, which writes no snapshot: with the
+        program mended, a resume goes on with the trials that were over."""
+        self.write("mine.py", "import pathlib, runpy, sys\n"
+                   "sys.argv[1:] = pathlib.Path('ways').read_text().split()\n"
+                   "runpy.run_path('line.py', run_name='__main__')\n")
+        self.write("ways", 'wrong="raise" after=55')
+        run = self.at_fault(self.config([PYTHON, "mine.py"]),
+                            "ValueError")["run"]
+        journal = Journal(self.folder / ".mltune", run)
+        self.assertEqual(journal.of("snapshot_written"), [])
+        before = [r["trial"] for r in journal.of("trial_updated")]
+        self.assertGreater(len(before), 1)
+        self.assertTrue(json.loads(self.mltune("ls", "--json").out)[0]
+                        ["resumable"])
+        self.write("ways", "")
+        done = self.mltune("resume", run, "--json", seconds=60)
+        self.assert_code(done, 0)
+        self.assertEqual(done.result["status"], "finished")
+        begun = [r["trial"] for r in
+                 Journal(self.folder / ".mltune", run).of("trial_started")]
+        for trial in before:
+            self.assertEqual(begun.count(trial), 1)
+        self.assert_nothing_left()
 
     def test_it_says_that_it_failed(self):
         result = self.at_fault(self.line(wrong="failed", after=20),

@@ -311,6 +311,11 @@ const struct history_epoch *history_epoch_of(const struct history *h,
 /* The newest snapshot; NULL before. */
 const struct history_snapshot *history_last_snapshot(const struct history *h);
 
+/* Whether a resume has something to go on from that a new run has not: a
+ * snapshot, or a trial (a first search writes no snapshots; its trials are
+ * known to a resume). */
+bool history_has_work(const struct history *h);
+
 /* Number that a snapshot's folder is named by; 0: none. */
 uint32_t history_snapshot_number(const char *path);
 

@@ -43,6 +43,11 @@ const struct history_snapshot *history_last_snapshot(const struct history *h)
     return h->snapshots ? &h->snapshot[h->snapshots - 1] : NULL;
 }
 
+bool history_has_work(const struct history *h)
+{
+    return history_last_snapshot(h) || history_trials_made(h) > 0;
+}
+
 double history_wall(const struct history_era era[], size_t n,
                     double started_unix_s, double at_s)
 {

@@ -482,8 +482,9 @@ bool run_status_is_end(enum run_status status);
 bool run_status_names_end(const char *status);
 
 /* Whether `mltune resume` goes on with a run that ended so: interrupted and
- * stopped ones, and failed ones that have a snapshot. */
-bool run_status_resumes(const char *status, bool has_snapshot);
+ * stopped ones, and failed ones that have @work to go on from: a snapshot, or
+ * trials (history_has_work). */
+bool run_status_resumes(const char *status, bool work);
 
 /* A record of that kind with all members zero; others of its union are left
  * as they are. */

@@ -101,10 +101,10 @@ bool run_status_names_end(const char *status)
     return false;
 }
 
-bool run_status_resumes(const char *status, bool has_snapshot)
+bool run_status_resumes(const char *status, bool work)
 {
     assert(status);
     return is_status(status, RUN_INTERRUPTED) ||
            is_status(status, RUN_STOPPED) ||
-           (is_status(status, RUN_FAILED) && has_snapshot);
+           (is_status(status, RUN_FAILED) && work);
 }
