@@ -145,8 +145,8 @@ static enum err read_copy(const char *state, char **out)
 static bool has_columns(struct journal *j)
 {
     static const char *const sql[] = {
-        "SELECT key, id, name, config, began_ns, status, reason, result,"
-        " ended_ns, sum FROM runs",
+        ("SELECT key, id, name, config, began_ns, status, reason, result,"
+         " ended_ns, sum FROM runs"),
         "SELECT run, seq, wall_ns, kind, json, sum FROM records",
         "SELECT run, began_ns, id, status, cells, json FROM listed"};
     int code = SQLITE_OK;
