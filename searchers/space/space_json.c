@@ -492,7 +492,7 @@ enum err space_from_json(const json_t *tunables, const char *pointer,
           : p.failed                   ? ERR_INVAL
                                        : ERR_OK;
     if (!err)
-        memcpy(out, s, offsetof(struct space, tunable[s->len]));
+        *out = *s;
 done:
     mem_free(s);
     json_decref(schema);

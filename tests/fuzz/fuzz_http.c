@@ -14,9 +14,9 @@
 #include "api/http/request.h"
 #include "api/service/service.h"
 #include "api/view/desk.h"
-#include "base/crc32c.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "tests/fuzz/seen.h"
 #ifndef FUZZ_REPLAY
 #include "tests/unit/fixture/config_fixture.c" /* the target links no test helpers */
 #endif
@@ -94,29 +94,10 @@ static void make_views(void)
           "views");
 }
 
-/* Whether @body, as JSON, has been looked at lately. What it says is what
- * another look would find, so an input that fails alone fails in a row, too. */
-static bool seen_lately(const char *body, size_t len, int status)
-{
-    static struct {
-        size_t len;
-        uint32_t sum;
-        int status;
-    } seen[256], *at;
-    uint32_t sum = crc32c(0, body, len);
-    bool same;
-
-    at = &seen[sum % 256];
-    same = at->sum == sum && at->len == len && at->status == status;
-    at->sum = sum;
-    at->len = len;
-    at->status = status;
-    return same;
-}
-
 /* A response is whole: a known status, and JSON or one of the page's parts. */
 static void check_response(const struct response *r)
 {
+    static struct seen bodies; /* JSON */
     json_t *json;
 
     check(r->status && response_reason(r->status)[0], "status");
@@ -130,7 +111,7 @@ static void check_response(const struct response *r)
         return;
     }
     check((r->status == 405) == (r->allow[0] != '\0'), "Allow");
-    if (seen_lately(r->body, r->len, r->status))
+    if (seen_lately(&bodies, r->body, r->len, r->status))
         return;
     json = json_loadb(r->body, r->len, JSON_REJECT_DUPLICATES, NULL);
     check(json != NULL, "body is no JSON");

@@ -78,6 +78,23 @@ attack_names 0 '`A.test_a`, `C`'
 attack_names 1 '`A.test_b`'
 attack_names 1 '`C.test_a`'
 attack_names 1 '`D`'
+bytes='## Bytes from outside, and what fuzzes them\n\n| bytes | b | c |\n|---|---|---|\n'
+fuzz_rows() {
+    plain
+    put tests/fuzz/fuzz_a.c 'int x = rule(1);\n'
+    put docs/failures.md "$bytes| x (\`$2\`) | \`base/a.c\` | \`$3\` |\n"
+    out=$("${PYTHON:-python3}" "$here/where.py" "$root") && code=0 || code=1
+    case "$code$out" in
+    "$1"*) ;;
+    *)
+        echo "where.py: $2 of $3 ended with $code: $out"
+        failed=1
+        ;;
+    esac
+}
+fuzz_rows 0 a rule
+fuzz_rows '1docs/failures.md:5: fuzz_a.c calls none' a other
+fuzz_rows '1docs/failures.md:5: no such fuzz target: b' b rule
 expect where 'no function' docs/architecture.md \
     '## Where is ...?\n\n| a | `base/a.c` | rule |\n'
 expect where 'three cells' docs/architecture.md \

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """The tables "Where is ...?", "Two ways ..." and "Translations, ..." of
-docs/architecture.md are true, and "Attacks ..." of docs/failures.md.
+docs/architecture.md are true, and "Attacks ..." and "Bytes ..." of
+docs/failures.md.
 
 Each of their rows names, in its last cells, a file and the functions in it:
 | question | `path/file.c` | `function`, `other` |
 The file exists and has every function: defines it, or, a header, declares it.
 Of "Translations, ..." each row is one: a path begins with a bold word, another
 side of it with *wire*, and no side has more than TRANSLATIONS_MAX.
+Of "Bytes ..." each row names its fuzz target, (`NAME`) at the end of its first
+cell: each of tests/fuzz has a row, and calls one of the row's functions.
 
 Usage: where.py [ROOT]     prints one line a violation, exit 1 if there is any.
 """
@@ -17,7 +20,9 @@ import sys
 PAGES = {"architecture.md": '"Where is ...?"', "failures.md": '"Attacks ..."'}
 HEADING = re.compile(r"^#+ (Where is \.\.\.\?|Two ways through the house|"
                      r"Translations, path by path|"
-                     r"Attacks, and the tests that repeat them)\s*$")
+                     r"Attacks, and the tests that repeat them|"
+                     r"Bytes from outside, and what fuzzes them)\s*$")
+FUZZED = re.compile(r"^#+ Bytes from outside, and what fuzzes them\s*$")
 TRANSLATIONS = re.compile(r"^#+ Translations, path by path\s*$")
 TRANSLATIONS_MAX = 2
 
@@ -50,6 +55,35 @@ def crowded_sides(text):
             count = 1 if begins else count + 1
             if count > TRANSLATIONS_MAX:
                 yield number
+
+
+def fuzzed(text):
+    """Yields (line number, target, functions) of the rows of "Bytes ..."."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        row = re.match(r"\| .*?\(`(\w+)`\) \|[^|]*\|(.*)\|$", line)
+        if line.startswith("#"):
+            inside = bool(FUZZED.match(line))
+        elif inside and line.startswith("| ") and not line.startswith("| bytes"):
+            yield (number, row[1] if row else None,
+                   re.findall(r"`(\w+)`", row[2]) if row else [])
+
+
+def wrong_targets(root):
+    """Yields the line and what is wrong with its target; targets without one."""
+    page = root / "docs" / "failures.md"
+    folder = root / "tests" / "fuzz"
+    shared = "".join(f.read_text() for f in sorted(folder.glob("*.h")))
+    unnamed = {f.stem.removeprefix("fuzz_") for f in folder.glob("fuzz_*.c")}
+    for number, target, functions in fuzzed(page.read_text()):
+        source = folder / f"fuzz_{target}.c"
+        unnamed.discard(target)
+        if not source.is_file():
+            yield number, f"no such fuzz target: {target}"
+        elif not any(f"{f}(" in source.read_text() + shared for f in functions):
+            yield number, f"fuzz_{target}.c calls none of the row's functions"
+    for target in sorted(unnamed):
+        yield 0, f"no row for the fuzz target {target}"
 
 
 def holds(text, function, header):
@@ -113,6 +147,10 @@ def main():
                 wrong += 1
         if count == 0:
             print(f"docs/{name}: no table under {PAGES[name]}")
+            wrong += 1
+    if (root / "docs" / "failures.md").is_file():
+        for number, message in wrong_targets(root):
+            print(f"docs/failures.md:{number}: {message}")
             wrong += 1
     for number in crowded_sides(page.read_text()):
         print(f"docs/architecture.md:{number}: more than {TRANSLATIONS_MAX} "
