@@ -253,7 +253,7 @@ static char *compose(const struct client_request *q,
         text_printf(&t, "Idempotency-Key: %s\r\n", q->key);
     if (q->after)
         text_printf(&t, "Last-Event-ID: %s\r\n", q->after);
-    if (q->token && to)
+    if (q->token && *q->token && to)
         text_printf(&t, "Authorization: Bearer %s\r\n", q->token);
     if (q->body)
         text_printf(&t,

@@ -34,7 +34,7 @@ struct client_request {
                          * without TLS, without the token; NULL, "": none */
     const char *method; /* "POST" */
     const char *target; /* "/api/v1/runs/x:pause" */
-    const char *token;  /* NULL: none */
+    const char *token;  /* NULL, "": none */
     const char *body;   /* JSON; NULL: none */
     const char *key;    /* Idempotency-Key; NULL, "": none */
     const char *after;  /* Last-Event-ID; NULL: none */

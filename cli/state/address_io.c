@@ -3,7 +3,11 @@
 #include "base/file_io.h"
 #include "base/mem.h"
 
+#include "cli/state/serve.h"
+#include "tuner/shell/state_io.h"
+
 #include <assert.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,4 +74,59 @@ enum err address_read(const char *path, char url[CLIENT_URL_MAX], bool *socket,
               strcmp(rest + strlen(line), "\n") != 0;
     mem_free(text);
     return ERR_OK;
+}
+
+/* Length of an address without the slash at its end. */
+static size_t bare_len(const char *url)
+{
+    size_t n = strlen(url);
+
+    return n > 0 && url[n - 1] == '/' ? n - 1 : n;
+}
+
+/* Whether the file DIR/@name holds that address. */
+static bool holds(const char *dir, const char *name, const char *url)
+{
+    char path[FILE_PATH_MAX], own[CLIENT_URL_MAX];
+    bool has;
+
+    return file_join(path, dir, name, NULL) == ERR_OK &&
+           address_read(path, own, &has, NULL) == ERR_OK &&
+           bare_len(own) == bare_len(url) &&
+           strncmp(own, url, bare_len(url)) == 0;
+}
+
+static bool service_is(const char *state, const char *url)
+{
+    char lock[FILE_PATH_MAX];
+
+    return holds(state, SERVE_URL, url) &&
+           file_join(lock, state, SERVE_LOCK, NULL) == ERR_OK &&
+           file_locked(lock, NULL);
+}
+
+static bool a_run_is(const char *state, const char *url)
+{
+    char runs[FILE_PATH_MAX], name[RUN_ID_MAX + 8];
+    const struct dirent *entry;
+    bool found = false;
+    DIR *d;
+
+    if (file_join(runs, state, "runs", NULL) != ERR_OK || !(d = opendir(runs)))
+        return false;
+    while (!found && (entry = readdir(d))) {
+        if (!run_id_valid(entry->d_name))
+            continue;
+        snprintf(name, sizeof(name), "%.*s/url", RUN_ID_MAX, entry->d_name);
+        found =
+            holds(runs, name, url) && run_folder_alive(state, entry->d_name);
+    }
+    closedir(d);
+    return found;
+}
+
+bool address_is_own(const char *state, const char *url)
+{
+    assert(state && url);
+    return service_is(state, url) || a_run_is(state, url);
 }

@@ -21,4 +21,9 @@ enum err address_write(const char *path, const char *url, bool socket,
 enum err address_read(const char *path, char url[CLIENT_URL_MAX], bool *socket,
                       struct fault *f);
 
+/* Whether @url, without TLS, is where a server of the state folder @state says
+ * that it is, the service or a run, and its lock says that it lives: as text,
+ * so that another name of the host, or none, is another address. */
+bool address_is_own(const char *state, const char *url);
+
 #endif

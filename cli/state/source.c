@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 const char *source_server(const char *server)
@@ -57,6 +58,26 @@ enum err source_token(const char *state, const char *socket,
     return ERR_OK;
 }
 
+enum err source_named_token(const char *state, const char *server,
+                            char token[TOKEN_LEN_MAX + 1], struct fault *f)
+{
+    static const char secure[] = "https://";
+    const char *given = getenv("MLTUNE_TOKEN");
+
+    token[0] = '\0';
+    if (!given && strncasecmp(server, secure, sizeof(secure) - 1) != 0 &&
+        !address_is_own(state, server))
+        return ERR_OK;
+    return token_read(state, token, f);
+}
+
+void source_say_no_token(const char *state, const char *server)
+{
+    console_note("no token is sent to %s: no server of %s that lives has this "
+                 "address. MLTUNE_TOKEN names one that is sent all the same",
+                 server, state);
+}
+
 enum err source_open(struct source *s, const char *server, const char *state,
                      struct fault *f)
 {
@@ -68,9 +89,6 @@ enum err source_open(struct source *s, const char *server, const char *state,
     if (server)
         snprintf(s->url, sizeof(s->url), "%s", server);
     snprintf(s->state, sizeof(s->state), "%s", state);
-    /* Without one it can still be asked: on loopback none is needed. */
-    if (server && token_read(state, s->token, NULL) != ERR_OK)
-        s->token[0] = '\0';
     return ERR_OK;
 }
 
@@ -87,6 +105,9 @@ enum err source_request(struct source *s, const char *target,
                          s->url, s->state);
     if (s->found)
         memcpy(s->url, url, sizeof(url));
+    /* Without one it can still be asked: on loopback none is needed. */
+    else if (source_named_token(s->state, s->url, s->token, NULL) != ERR_OK)
+        s->token[0] = '\0';
     *out = (struct client_request){.url = s->url,
                                    .socket = s->socket,
                                    .method = "GET",

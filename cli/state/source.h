@@ -42,6 +42,16 @@ bool source_service(const char *state, char url[CLIENT_URL_MAX],
 enum err source_token(const char *state, const char *socket,
                       char token[TOKEN_LEN_MAX + 1], struct fault *f);
 
+/* The token for a server that was named by its address: MLTUNE_TOKEN; else that
+ * of the state folder, where a certificate is to prove whose the address is, or
+ * a server of this folder that lives has it. Any other port of this machine may
+ * be a stranger's: "". Errors: of token_read. */
+enum err source_named_token(const char *state, const char *server,
+                            char token[TOKEN_LEN_MAX + 1], struct fault *f);
+
+/* Says that there is none, where source_named_token gave none. */
+void source_say_no_token(const char *state, const char *server);
+
 /* Source at @server, else of the folder @state. On error there is nothing to
  * close. Errors: ERR_INVAL the address is too long. */
 enum err source_open(struct source *s, const char *server, const char *state,

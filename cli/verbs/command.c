@@ -114,13 +114,18 @@ static enum err find_at_server(const struct command_options *c,
                                const char *server, const char *word,
                                struct target *t, struct fault *f)
 {
+    enum err err;
+
     if (!run_id_valid(word))
         return fault_set(f, ERR_INVAL, "with --server RUN is a run's whole id");
     if (strlen(server) >= sizeof(t->url))
         return fault_set(f, ERR_INVAL, "--server: too long");
     snprintf(t->id, sizeof(t->id), "%s", word);
     snprintf(t->url, sizeof(t->url), "%s", server);
-    return token_read(c->state, t->token, f);
+    err = source_named_token(c->state, server, t->token, f);
+    if (!err && !t->token[0])
+        source_say_no_token(c->state, server);
+    return err;
 }
 
 static enum err find(const struct command_options *c, const char *word,

@@ -342,8 +342,13 @@ static void look_at_token(struct doctor *d, const char *url, const char *socket)
                                            .body = "{}"};
     struct client_answer answer = {0};
     struct fault f = {0};
-    enum err err = token_read(d->state, token, &f);
+    enum err err = socket[0] ? token_read(d->state, token, &f)
+                             : source_named_token(d->state, url, token, &f);
 
+    if (!err && !token[0])
+        fault_set(&f, ERR_INVAL,
+                  "not sent: no server of the folder has this address");
+    err = err ? err : f.code;
     if (!err)
         err = client_ask(&request, &answer, &f);
     if (err)

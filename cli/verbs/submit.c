@@ -65,6 +65,7 @@ static enum err find_service(const struct submit_arguments *a,
                              char token[TOKEN_LEN_MAX + 1], struct fault *f)
 {
     const char *server = source_server(a->server);
+    enum err err;
 
     socket[0] = '\0';
     if (server && strlen(server) >= CLIENT_URL_MAX)
@@ -76,7 +77,12 @@ static enum err find_service(const struct submit_arguments *a,
                          "no service has the state folder %s: begin one with "
                          "mltune serve, or name it with --server",
                          a->state);
-    return source_token(a->state, socket, token, f);
+    if (!server)
+        return source_token(a->state, socket, token, f);
+    err = source_named_token(a->state, url, token, f);
+    if (!err && !token[0])
+        source_say_no_token(a->state, url);
+    return err;
 }
 
 static const char *text_of(const json_t *o, const char *name)

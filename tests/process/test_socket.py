@@ -192,6 +192,52 @@ class Strangers(test_serve.Service):
         self.finish(follower)
 
 
+class Named(test_serve.Service):
+    """A server that is named by its address gets the folder's token where it is
+    one of the folder's, and lives."""
+    READ = ()
+
+    def told(self, heard, *words):
+        """What a verb says to who listens there."""
+        process = self.start(*words)
+        connection, _ = heard.accept()
+        connection.settimeout(60)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            some = connection.recv(4096)
+            self.assertTrue(some, head)
+            head += some
+        connection.close()
+        self.finish(process)
+        return head
+
+    def test_a_stranger_is_sent_no_token(self):
+        """Nor one that has the port of a dead service, which the folder still
+        names; who gives a token by hand has it sent."""
+        run = self.submit(harness.mlr_config(), "?held=true")
+        self.assert_code(self.mltune(
+            "ls", "--server", f"http://127.0.0.1:{self.address[1]}"), 0)
+        self.service.kill()
+        self.finish(self.service)
+        heard = socket.socket()
+        self.addCleanup(heard.close)
+        heard.settimeout(60)
+        heard.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        heard.bind(tuple(self.address))
+        heard.listen(16)
+        url = f"http://127.0.0.1:{self.address[1]}/"
+        self.assertIn(url.encode(), (self.folder / ".mltune/serve.url")
+                      .read_bytes() + b"/")
+        config = self.write("c.json", harness.mlr_config())
+        for words in (("pause", run), ("ls",), ("show", run),
+                      ("submit", config), ("doctor",)):
+            head = self.told(heard, *words, "--server", url)
+            self.assertNotIn(b"authorization", head.lower(), words)
+        self.env["MLTUNE_TOKEN"] = "given-by-hand-0123456789"
+        self.assertIn(b"Bearer given-by-hand",
+                      self.told(heard, "pause", run, "--server", url))
+
+
 class Elsewhere(harness.Case):
     """State folders where a socket is not a matter of course, and runs."""
 

@@ -1,10 +1,13 @@
 /* The file that says where a server is. */
 #include "cli/state/address_io.h"
 
+#include "base/file_io.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/scratch.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define URL "http://127.0.0.1:41234/"
 
@@ -46,6 +49,49 @@ static void address_believes_no_other_machine(void **state)
     }
 }
 
+/* Holds the lock of @name, as who lives does; to be closed. */
+static int hold(const char *name)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int fd;
+
+    scratch_text(name, "");
+    fd = open(scratch_path(name), O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+    return fd;
+}
+
+/* An address is a server's of the folder that has written it, to the letter,
+ * and lives; whose else it may be nobody knows. */
+static void address_is_own_of_who_lives(void **state)
+{
+    char folder[FILE_PATH_MAX];
+    int service, run;
+
+    (void)state;
+    snprintf(folder, sizeof(folder), "%s", scratch_path(""));
+    assert_false(address_is_own(folder, URL));
+    scratch_mkdir("runs");
+    scratch_mkdir("runs/x-aaaaaa");
+    scratch_text("serve.url", URL);
+    scratch_text("runs/x-aaaaaa/url", "http://127.0.0.1:41235/\nno socket x\n");
+    assert_false(address_is_own(folder, URL));
+    service = hold("serve.lock");
+    run = hold("runs/x-aaaaaa/lock");
+    assert_true(address_is_own(folder, URL));
+    assert_true(address_is_own(folder, "http://127.0.0.1:41234"));
+    assert_true(address_is_own(folder, "http://127.0.0.1:41235/"));
+    assert_false(address_is_own(folder, "http://127.0.0.1:4123/"));
+    assert_false(address_is_own(folder, "http://127.0.0.1:41236/"));
+    assert_false(address_is_own(folder, "http://localhost:41234/"));
+    assert_false(address_is_own(folder, ""));
+    close(run);
+    close(service);
+    assert_false(address_is_own(folder, URL));
+    assert_false(address_is_own(folder, "http://127.0.0.1:41235/"));
+}
+
 static void address_refuses_what_is_too_long(void **state)
 {
     char text[CLIENT_URL_MAX + 1], url[CLIENT_URL_MAX];
@@ -69,6 +115,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(address_says_where_there_is_no_socket),
         WITH(address_believes_no_other_machine),
+        WITH(address_is_own_of_who_lives),
         WITH(address_refuses_what_is_too_long),
     };
 
