@@ -33,6 +33,31 @@ def as_nobody(address, targets, seconds=0):
     return [int(word) for word in done.stdout.split()]
 
 
+HOLD = """
+import socket, sys, time
+held, said = [], []
+for _ in range(int(sys.argv[4])):
+    c = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)
+    c.sendall(b"GET " + sys.argv[3].encode() + b" HTTP/1.1\\r\\nHost: " +
+              sys.argv[1].encode() + b":" + sys.argv[2].encode() +
+              b"\\r\\n\\r\\n")
+    said.append(c.recv(12).split()[1].decode())
+    held.append(c)
+print(*said, flush=True)
+sys.stdin.readline()
+"""
+
+
+def held_by_nobody(address, target, n):
+    """@n connections of another account that have asked for @target and do not
+    close: the process that holds them, and the statuses that they got."""
+    process = subprocess.Popen(
+        ["/usr/bin/python3", "-c", HOLD, address[0], str(address[1]), target,
+         str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/",
+        text=True, user=NOBODY, group=NOBODY, extra_groups=[])
+    return process, [int(w) for w in process.stdout.readline().split()]
+
+
 def need_root(case):
     """Only root can be another account. The gate is root; who is not sees that
     these tests have not been run."""
@@ -156,3 +181,18 @@ class Everyone(test_serve.Service):
         self.assertLessEqual(got.count(200), 21 + 5 * seconds)
         self.assertGreater(got.count(429), 0)
         self.assertEqual(set(got), {200, 429})
+
+    def test_strangers_have_so_many_streams(self):
+        """Streams count while they last; the user reads on beside them."""
+        need_root(self)
+        run = self.submit(test_serve.endless_config())
+        self.wait_for_clock(run)
+        process, got = held_by_nobody(
+            self.address, f"/api/v1/runs/{run}/events", 67)
+        try:
+            self.assertEqual(got, [200] * 64 + [429] * 3)
+            self.assertEqual(self.get(f"/api/v1/runs/{run}")["run"], run)
+        finally:
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
