@@ -92,12 +92,13 @@ void response_enter(struct response *r, const char *fmt, ...)
 }
 
 void response_export(struct response *r, const char *run, const char *format,
-                     bool archive)
+                     const char *type)
 {
+    bool archive = strcmp(type, RESPONSE_TAR) == 0;
+
     assert(!r->export_format);
     assert(run[0] && format);
-    answer(r, 200, archive ? "application/x-tar" : "application/x-ndjson", "",
-           0);
+    answer(r, 200, type, "", 0);
     r->export_format = format;
     snprintf(r->export_run, sizeof(r->export_run), "%s", run);
     snprintf(r->disposition, sizeof(r->disposition),

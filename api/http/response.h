@@ -65,10 +65,12 @@ void response_text(struct response *r, int status, const char *type, char *text,
 /* Answers 200 with a stream of @log's events; the body is empty here. */
 void response_stream(struct response *r, struct event_log *log);
 
-/* Answers 200 with run @run exported as @format (static), as one file, or
- * (@archive) a tar archive of several; the body is empty here. */
+/* Answers 200 with run @run exported as @format, of the media type @type, both
+ * static: RESPONSE_TAR is an archive of several files, another one file. The
+ * body is empty here. */
+#define RESPONSE_TAR "application/x-tar"
 void response_export(struct response *r, const char *run, const char *format,
-                     bool archive);
+                     const char *type);
 
 /* Answers 200 with the piece @bytes[@len], owned (mem_free), of a log, from
  * byte

@@ -87,6 +87,12 @@ static const struct route_param export_params[] = {
     {.type = PARAM_CHOICE, .name = "format", .help = "what to write",
      .choices = EXPORT_FORMATS},
     {.type = PARAM_END}};
+static const struct route_param model_params[] = {
+    RUN_PARAM,
+    {.type = PARAM_CHOICE, .name = "format",
+     .help = "its folder as an archive, or a file of ONNX (mlr, nn)",
+     .choices = MODEL_FORMATS},
+    {.type = PARAM_END}};
 static const struct route_param log_params[] = {
     RUN_PARAM,
     {.type = PARAM_INT, .name = "node", .help = "number of the process",
@@ -227,6 +233,9 @@ static const struct route table[] = {
     {"GET", "/runs/{run}/export", ROUTE_API, export_params, handle_export,
      "the run for other programs: one file, or a tar archive of several",
      .answer = NULL, .types = EXPORT_TYPES},
+    {"GET", "/runs/{run}/model", ROUTE_API, model_params, handle_model,
+     "the model that a run has written",
+     .answer = NULL, .types = MODEL_TYPES},
     {"GET", "/runs/{run}/log", ROUTE_API, log_params, handle_log,
      "what the training system wrote to stdout and stderr, a piece of it",
      .answer = NULL, .types = LOG_TYPES},

@@ -13,16 +13,17 @@
 
 const struct shape run_shapes[] = {
     {"runs", "runs:[run]" SHAPE_PAGE},
-    {"run", "run:s name:s status:s status_reason:s? reason:s? message:s? "
-            "last_words:a? last_words_node:i? values:[run_value] queue:o? "
-            "seed:i? job:@job? "
-            "clock:i clocks:i "
-            "epochs:i loss:n? "
-            "last_epoch:@epoch_brief? best:@epoch_brief? setting:o? branch:i? "
-            "branches:@branch_counts tuning:@tuning stop:@stop? "
-            "model:s? snapshot:@snapshot? state:s? seconds:n "
-            "paused_seconds:n started_at:t? first_clock_at:t? updated_at:t? "
-            "finished_at:t?"},
+    {"run",
+     "run:s name:s status:s status_reason:s? reason:s? message:s? "
+     "last_words:a? last_words_node:i? values:[run_value] queue:o? "
+     "seed:i? job:@job? "
+     "clock:i clocks:i "
+     "epochs:i loss:n? "
+     "last_epoch:@epoch_brief? best:@epoch_brief? setting:o? branch:i? "
+     "branches:@branch_counts tuning:@tuning stop:@stop? "
+     "model:s? model_info:@model_info? snapshot:@snapshot? state:s? seconds:n "
+     "paused_seconds:n started_at:t? first_clock_at:t? updated_at:t? "
+     "finished_at:t?"},
     {"run_value", "name:s training:n? validation:n? best:n?"},
     {"job", "app:s samples:i validation_samples:i workers:i metric:@metric?"},
     {"metric", "name:s higher_is_better:b"},
@@ -30,6 +31,7 @@ const struct shape run_shapes[] = {
     {"branch_counts", "total:i live:i"},
     {"tuning", "strategy:s? searcher:s? searches:i trials:i clocks:i "
                "seconds:n waiting_seconds:n?"},
+    {"model_info", "epoch:i loss:n metric:n? bytes:i"},
     {"snapshot", "path:s epoch:i"},
     {"result", "run:s status:s reason:s last_words?:a last_words_node?:i "
                "loss:n? metric:n? best:o model:s? "
@@ -71,7 +73,9 @@ struct run_copy {
     struct view_job job;
     bool has_snapshot;
     char snapshot[RECORD_PATH_MAX], model[RECORD_PATH_MAX];
-    uint32_t snapshot_epoch;
+    uint32_t snapshot_epoch, model_epoch;
+    double model_loss, model_metric;
+    uint64_t model_bytes;
     const char *state; /* of the view's options; NULL */
 };
 
@@ -135,6 +139,10 @@ static void copy_files(struct run_copy *c, const struct history *h)
         c->snapshot_epoch = last->s.epoch;
     }
     memcpy(c->model, h->model.path, sizeof(c->model));
+    c->model_epoch = h->model.epoch;
+    c->model_loss = h->model.loss;
+    c->model_metric = h->model.metric;
+    c->model_bytes = h->model.bytes;
 }
 
 static void run_copy(struct run_copy *c, const struct view *view,
@@ -229,6 +237,17 @@ static json_t *tuning_to_json(const struct run_copy *c)
                                  : json_null());
 }
 
+static json_t *model_to_json(const struct run_copy *c)
+{
+    if (!c->model[0])
+        return json_null();
+    return json_pack(
+        "{s:I, s:o, s:o, s:I}", "epoch", (json_int_t)c->model_epoch, "loss",
+        value_number(c->model_loss), "metric",
+        c->scope.has_metric ? value_number(c->model_metric) : json_null(),
+        "bytes", (json_int_t)c->model_bytes);
+}
+
 /* The files that the run has left on disk. */
 static json_t *files_to_json(const struct run_copy *c)
 {
@@ -238,8 +257,9 @@ static json_t *files_to_json(const struct run_copy *c)
             : json_pack("{s:o, s:I}", "path", value_text(c->snapshot), "epoch",
                         (json_int_t)c->snapshot_epoch);
 
-    return json_pack("{s:o, s:o, s:o}", "model", value_text_or_null(c->model),
-                     "snapshot", snapshot, "state",
+    return json_pack("{s:o, s:o, s:o, s:o}", "model",
+                     value_text_or_null(c->model), "model_info",
+                     model_to_json(c), "snapshot", snapshot, "state",
                      value_text_or_null(c->state ? c->state : ""));
 }
 

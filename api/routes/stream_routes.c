@@ -69,14 +69,14 @@ void handle_events(const struct route_call *call, struct response *out)
 /* ---- exports ------------------------------------------------------------- */
 
 /* As EXPORT_FORMATS. Those of many files come as one archive. */
+static const char lines[] = "application/x-ndjson";
 static const struct {
-    const char *name;
-    bool archive;
-} formats[] = {{"csv", true},
-               {"jsonl", false},
-               {"tensorboard", true},
-               {"mlflow", true},
-               {"optuna-journal", false}};
+    const char *name, *type;
+} formats[] = {{"csv", RESPONSE_TAR},
+               {"jsonl", lines},
+               {"tensorboard", RESPONSE_TAR},
+               {"mlflow", RESPONSE_TAR},
+               {"optuna-journal", lines}};
 
 void handle_export(const struct route_call *call, struct response *out)
 {
@@ -88,5 +88,36 @@ void handle_export(const struct route_call *call, struct response *out)
     view_unlock(call->view);
     if (found)
         response_export(out, route_arg(call, "run")->text, formats[format].name,
-                        formats[format].archive);
+                        formats[format].type);
+}
+
+/* As MODEL_FORMATS. */
+static const struct {
+    const char *name, *type;
+} model_formats[] = {{"model", RESPONSE_TAR},
+                     {"onnx", "application/octet-stream"}};
+
+/* A model is whole once its run has ended. */
+void handle_model(const struct route_call *call, struct response *out)
+{
+    size_t format = (size_t)route_arg(call, "format")->number;
+    const char *run = route_arg(call, "run")->text;
+    const struct history *h;
+    bool found, whole = false;
+
+    view_lock(call->view);
+    h = list_run(call, out);
+    found = h != NULL;
+    if (found)
+        whole = h->finished && h->model.path[0];
+    view_unlock(call->view);
+    if (whole)
+        response_export(out, run, model_formats[format].name,
+                        model_formats[format].type);
+    else if (found)
+        response_problem(out, 404, "model_not_found", NULL,
+                         "run %s has written no model yet: it does so at its "
+                         "end; before that, mltune save %s takes one of its "
+                         "newest snapshot",
+                         run, run);
 }

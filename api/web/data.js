@@ -154,8 +154,11 @@ function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(a.href), 10000);
 }
 
-export async function saveExport(run, format) {
-  const path = runPath(run, "/export") + "?format=" + encodeURIComponent(format);
+export const saveExport = (run, format) => saveFile(run, "/export", format);
+export const saveModel = (run, format) => saveFile(run, "/model", format);
+
+async function saveFile(run, what, format) {
+  const path = runPath(run, what) + "?format=" + encodeURIComponent(format);
   const headers = token.get() ? {authorization: "Bearer " + token.get()} : {};
   // Faults are told before anything is downloaded.
   const head = await ask(path, {method: "HEAD", headers});

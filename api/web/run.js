@@ -4,7 +4,7 @@
 
 import {clusterTab} from "./cluster.js";
 import {controls} from "./control.js";
-import {get, runPath} from "./data.js";
+import {get, runPath, saveModel} from "./data.js";
 import {logTab} from "./log.js";
 import {metricsPart} from "./metrics.js";
 import {MARKS, plot} from "./plot.js";
@@ -13,7 +13,7 @@ import {settingsTab} from "./settings.js";
 import {changes, logarithmic} from "./stats.js";
 import {trialsTab} from "./trials.js";
 import {treeTab} from "./tree.js";
-import {button, chip, count, duration, el, ENDED, link, number, put, runHref, runSeconds,
+import {button, bytes, chip, count, duration, el, ENDED, link, number, put, runHref, runSeconds,
   settingText, short, timeLeft} from "./text.js";
 
 const TABS = [["", "overview", overviewTab], ["trials", "trials", trialsTab],
@@ -117,6 +117,28 @@ function figures() {
       ? tuningCost(run) + " in " + count(run.tuning.searches, "search", "searches") : "");
   }
   return {root, update};
+}
+
+// What a run has left to be used: it is whole once the run has ended.
+const IN_ONNX = new Set(["mlr", "nn"]);
+
+function modelCard(id, failed) {
+  const text = el("p"), how = el("p.quiet", "mltune predict " + id + " DATA says what it predicts of new data.");
+  const saving = (label, format) => button(label, () => saveModel(id, format).catch((error) => failed(error.message)));
+  const onnx = saving("download ONNX", "onnx");
+  const root = el("section.card.model", el("div.head", el("h2", "model"),
+    el("div.tools", saving("download folder (tar)", "tar"), onnx)), text, how);
+  root.hidden = true;
+  return {root,
+    update(run) {
+      const info = run.model_info, metric = run.job && run.job.metric;
+      root.hidden = !info || !ENDED.has(run.status);
+      if (root.hidden) return;
+      onnx.hidden = !run.job || !IN_ONNX.has(run.job.app);
+      put(text, (info.epoch > 0 ? "of epoch " + info.epoch + ": " : "") + "loss " + short(info.loss) +
+        (metric && info.metric !== null ? ", validation " + metric.name + " " + short(info.metric) : "") +
+        "; arrays of " + bytes(info.bytes));
+    }};
 }
 
 // Lines of branches out of the columns of a curve.
@@ -243,7 +265,7 @@ function feed() {
   return {root, update, size: () => pages * FEED, again: (f) => { redo = f; }};
 }
 
-function overviewTab(id, {now}) {
+function overviewTab(id, {now, failed}) {
   const top = figures(), why = el("p.quiet"), setting = el("p.setting", "–");
   const loss = lossPlot(id, () => now());
   const validation = plot({title: "validation", name: id + "-validation", xLabel: "epoch",
@@ -251,7 +273,8 @@ function overviewTab(id, {now}) {
   const schedule = schedulePlots(id), reasons = feed(), metrics = metricsPart(id, () => now());
   reasons.again(now);
   const use = el("section.card", el("div.head", el("h2", "setting in use")), setting, why);
-  const root = el("div.stacked", top.root, use, loss.root, validation.root, metrics.root,
+  const model = modelCard(id, failed);
+  const root = el("div.stacked", top.root, model.root, use, loss.root, validation.root, metrics.root,
     schedule.root, reasons.root);
   validation.root.hidden = true;
 
@@ -281,6 +304,7 @@ function overviewTab(id, {now}) {
     const chosen = changes(choices.schedule.reverse());
     epochs.epochs.reverse();
     top.update(run);
+    model.update(run);
     const last = chosen.at(-1);
     put(setting, settingText(run.setting));
     put(why, last && last.reason ? "since clock " + short(last.clock) + ": " + last.reason : "");

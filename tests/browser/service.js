@@ -4,7 +4,7 @@
 //   node service.js before URL TOKEN FOLDER
 //   node service.js after URL TOKEN FOLDER
 //
-// Before: submits a run and watches it to its end; submits another, forks a
+// Before: submits a run and watches it to its end, takes its model; submits another, forks a
 // branch of it by hand, promotes it, gives another fork up, downloads a chart,
 // stops it. After: all of that is there again, and the two are compared. What is to be there is noted in
 // FOLDER/noted.json; screenshots go to FOLDER.
@@ -47,6 +47,17 @@ async function watchesToTheEnd(page) {
   await status(page, "finished");
   await page.locator(".figures p", {hasText: "ended: max epochs"}).waitFor();
   return figures(page);
+}
+
+// The model of a run that has ended: what it is worth, its folder and its file.
+async function takesTheModel(page) {
+  await page.getByRole("heading", {name: "model", exact: true}).waitFor();
+  await page.locator(".model p", {hasText: /^of epoch \d+: loss .*, validation accuracy .*; arrays of /}).waitFor();
+  const tar = await download(page, "download folder (tar)", path.join(folder, "model.tar"));
+  for (const name of ["model.json", "weights.npy"]) assert.ok(tar.includes(name), name);
+  const onnx = await download(page, "download ONNX", path.join(folder, "model.onnx"));
+  assert.ok(onnx.includes("probabilities"));
+  await page.screenshot({path: path.join(folder, "model.png")});
 }
 
 const byHand = (page) => page.getByRole("group", {name: "the chosen branch"});
@@ -99,6 +110,7 @@ async function before(browser, page) {
   const seen = {};
   const short = await submits(page, job("short", {max_epochs: 6, plateau_epochs: 100}));
   seen[short] = await watchesToTheEnd(page);
+  await takesTheModel(page);
   const long = await submits(page, job("long", {max_epochs: 1000000, plateau_epochs: 1000000}));
   await page.getByRole("heading", {name: "validation accuracy by epoch"}).waitFor();
   await forks(page, 0.03);

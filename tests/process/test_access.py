@@ -77,6 +77,7 @@ class Token(test_serve.Service):
                                ("/readyz", 200), ("/version", 200),
                                ("/api/v1/runs", 401), ("/metrics", 401),
                                (f"/api/v1/runs/{run}/export?format=csv", 401),
+                               (f"/api/v1/runs/{run}/model", 401),
                                (f"/api/v1/runs/{run}/events", 401),
                                ("/api/v1/openapi.json", 401),
                                ("/tables/weights/rows/0", 401),
@@ -146,6 +147,7 @@ class User(test_serve.Service):
         targets = ("/api/v1/runs", f"/api/v1/runs/{run}",
                    "/api/v1/tables/weights/rows/0", "/metrics",
                    f"/api/v1/runs/{run}/export?format=csv",
+                   f"/api/v1/runs/{run}/model",
                    f"/api/v1/runs/{run}/events")
         for address in (self.address, own):
             self.assertEqual(as_nobody(address, targets), [401] * len(targets))

@@ -414,9 +414,48 @@ class OverHttp(Service):
         self.assert_code(self.end(), 143)
         self.wait_until(lambda: not self.marked(), "the last writer to go")
 
+    def check_model(self):
+        """The model's folder as an archive, and as a file of ONNX; the same
+        bytes as from the command line."""
+        path = f"/api/v1/runs/{self.run_id}/model"
+        for query, form, kind, name in (
+                ("", "model", "application/x-tar", "model.tar"),
+                ("?format=tar", "model", "application/x-tar", "model.tar"),
+                ("?format=onnx", "onnx", "application/octet-stream", "onnx")):
+            connection = http.client.HTTPConnection(*self.address, timeout=60)
+            connection.request("GET", path + query)
+            reply = connection.getresponse()
+            body = reply.read()
+            connection.close()
+            self.assertEqual(reply.status, 200)
+            self.assertEqual(reply.headers["Content-Type"], kind)
+            self.assertRegex(reply.headers["Content-Disposition"],
+                             f'filename="{self.run_id}[-.]{name}"')
+            with open(self.folder / "out", "wb") as out:
+                self.assert_code(self.mltune(
+                    "export", self.run_id, "--format", form, "--out", "-",
+                    stdout=out), 0)
+            self.assertEqual(body, (self.folder / "out").read_bytes())
+        run = self.run_now(self.run_id)
+        self.assertEqual(run["model_info"]["loss"], run["best"]["loss"])
+        self.assertEqual(run["model_info"]["metric"], run["best"]["metric"])
+        self.assertGreater(run["model_info"]["bytes"], 1000)
+        # Before its end a run has none.
+        held = self.submit(mlr_config(), "?held=true")
+        connection = http.client.HTTPConnection(*self.address, timeout=60)
+        connection.request("GET", f"/api/v1/runs/{held}/model")
+        reply = connection.getresponse()
+        self.assertEqual(reply.status, 404)
+        told = json.loads(reply.read())
+        connection.close()
+        self.assertEqual(told["code"], "model_not_found")
+        self.assertIn("has written no model yet", told["detail"])
+        self.assertIsNone(self.run_now(held)["model_info"])
+
     def test_exports_over_http(self):
         """One after the other, of one run: it takes longest."""
         self.check_formats()
+        self.check_model()
         self.check_refusals()
         self.check_broken_off()
         self.check_few_at_a_time()
