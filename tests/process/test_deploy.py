@@ -10,6 +10,7 @@ import sys
 import time
 
 import harness
+from fixtures import under_unit
 from test_serve import Service
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -30,6 +31,32 @@ class Unit(harness.Case):
                           done.stdout)
         self.assertIsNotNone(level, done.stdout)
         self.assertLessEqual(float(level.group(1)), EXPOSURE_MAX)
+
+    def test_failures_end_neither_the_service_nor_its_runs(self):
+        """What systemd is told to do after one: a start again, later, as often
+        as it takes, and nothing to the runs."""
+        unit = under_unit.settings(UNIT)
+        self.assertEqual(unit["Restart"], ["on-failure"])
+        self.assertGreaterEqual(int(unit["RestartSec"][0]), 1)
+        self.assertEqual(unit["StartLimitIntervalSec"], ["0"])
+        self.assertEqual(unit["RestartPreventExitStatus"], ["2 78"])
+        self.assertEqual(unit["KillMode"], ["process"])
+        self.assertEqual(unit["OOMPolicy"], ["continue"])
+        self.assertRegex(unit["MemoryMax"][0], r"^[1-9][0-9]?%$")
+
+    def test_systemd_understands_the_unit(self):
+        """Every line of it, in the section where it counts."""
+        text = re.sub(r"/usr/local/bin/mltune", harness.MLTUNE,
+                      UNIT.read_text()).replace("man:mltune(1)",
+                                                "https://example.org")
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no",
+             self.write("tried.service", text)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=60)
+        said = [line for line in done.stdout.splitlines()
+                if "tried.service" in line]
+        self.assertEqual(said, [], done.stdout)
 
     def test_the_program_is_built_with_guards(self):
         """The stack, returns and jumps: as far as this machine's compiler
