@@ -60,6 +60,9 @@
       "its process ends at once; its runs end by themselves")                  \
     X(STOP_AGAIN, 3000, "the end after a second signal",                       \
       "the process ends at once")                                              \
+    X(TUNER_SIGN, 300000,                                                      \
+      "a sign of life of a tuner, by its service (`serve --silence`)",         \
+      "it gets SIGTERM, 10 s later SIGKILL; its run goes on")                  \
     /* the state folder */                                                     \
     X(JOURNAL_BUSY, 5000, "another program that writes the journal",           \
       "the write fails; the run is interrupted")                               \

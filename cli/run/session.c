@@ -100,6 +100,7 @@ static void take_tick(void *ctx, double now_s)
     if (now_s >= s->logs_seen_s && now_s < s->logs_seen_s + LOGS_SEEN_S)
         return;
     s->logs_seen_s = now_s;
+    run_folder_beat(&s->folder);
     cut_logs(s);
 }
 

@@ -14,6 +14,7 @@
 #include "api/view/view.h"
 #include "base/clock_io.h"
 #include "base/subprocess_io.h"
+#include "cli/service/vigil.h"
 #include "cli/state/job.h"
 #include "cli/state/queue.h"
 #include "tuner/history/history.h"
@@ -32,6 +33,7 @@ struct fleet_run {
     bool alive;              /* its tuner lives */
     struct subprocess child; /* its tuner; pid 0: not ours, or none */
     int64_t log_cut;         /* of tuner.log, as log_file_cut knows it */
+    struct vigil vigil;      /* of its tuner, as long as that lives */
     bool ended;              /* its end is journaled, as: */
     char status[RECORD_NAME_MAX], reason[RECORD_NAME_MAX];
     bool managed; /* the service looks after it: job holds */

@@ -29,8 +29,8 @@ static const time_ns WRITE_AGAIN = 2000000000;
 
 enum { PAUSES_DOUBLED = 5 };
 
-/* How often logs of tuners are looked at. */
-static const time_ns LOGS_EVERY = 1000000000;
+/* How often tuners and their logs are looked at. */
+static const time_ns LOOK_EVERY = 1000000000;
 
 static bool is_ending(const struct supervisor *s)
 {
@@ -85,6 +85,7 @@ static bool is_adopted(struct supervisor *s, struct fleet_run *run)
         return false;
     run->alive = true;
     run->ended = false;
+    run->vigil = (struct vigil){0};
     fleet_show(s->fleet, run);
     return true;
 }
@@ -154,6 +155,7 @@ static void begin(struct supervisor *s, struct fleet_run *run)
     run->trouble[0] = '\0';
     run->epochs = history_epochs(&run->history);
     run->attempts++;
+    run->vigil = (struct vigil){0};
     run->alive = true;
     run->ended = false;
     run->entry.turn = ++s->fleet->turns;
@@ -249,36 +251,78 @@ static void reap(struct supervisor *s)
     }
 }
 
+/* Ours, or that of a service before this one, found by its lock; 0: none. */
+static pid_t tuner_of(const struct supervisor *s, const struct fleet_run *run)
+{
+    if (run->child.pid)
+        return run->child.pid;
+    return run_folder_owner(s->fleet->state, run->id);
+}
+
+/* One that was stopped can write its snapshot. */
+static void ask_to_end(struct supervisor *s, struct fleet_run *run, pid_t tuner)
+{
+    snprintf(run->trouble, sizeof(run->trouble),
+             "its tuner gave no sign of life for %g s, and was ended",
+             (double)s->o->silence * 1e-9);
+    log_event(LOG_ERROR, "tuner_silent", "run=%s pid=%d reason=\"%s\"", run->id,
+              (int)tuner, run->trouble);
+    kill(tuner, SIGTERM);
+    kill(tuner, SIGCONT);
+}
+
+/* A tuner that hangs holds its slot, and trains nothing: it is ended, and what
+ * was interrupted so goes on as after any other death of a tuner. */
+static void watch_over(struct supervisor *s, struct fleet_run *run)
+{
+    int64_t beat = run_folder_beaten(s->fleet->state, run->id);
+    enum vigil_verdict verdict =
+        vigil_look(&run->vigil, beat, clock_monotonic(), s->o->silence);
+    pid_t tuner = verdict == VIGIL_BEATS ? 0 : tuner_of(s, run);
+
+    if (tuner <= 0)
+        return;
+    if (verdict == VIGIL_STOPPED)
+        ask_to_end(s, run, tuner);
+    else
+        kill(tuner, SIGKILL);
+}
+
 /* What tuners say is bounded as what programs say is. A file system without
  * holes keeps all of it; the runs' own logs, which grow faster, tell so. */
-static void cut_logs(struct supervisor *s)
+static void cut_log(struct supervisor *s, struct fleet_run *run)
 {
     char path[FILE_PATH_MAX];
 
-    if (clock_monotonic() < s->logs_due)
+    if (path_in_run(s, run, "tuner.log", path) == ERR_OK)
+        (void)log_file_cut(path, &run->log_cut, NULL);
+}
+
+static void look_at_tuners(struct supervisor *s)
+{
+    if (clock_monotonic() < s->look_due)
         return;
-    s->logs_due = clock_monotonic() + LOGS_EVERY;
+    s->look_due = clock_monotonic() + LOOK_EVERY;
     for (size_t i = 0; i < s->fleet->runs; i++) {
         struct fleet_run *run = s->fleet->run[i];
 
-        if (run->child.pid && path_in_run(s, run, "tuner.log", path) == ERR_OK)
-            (void)log_file_cut(path, &run->log_cut, NULL);
+        if (run->child.pid)
+            cut_log(s, run);
+        if (run->managed && run->alive)
+            watch_over(s, run);
+        else
+            run->vigil = (struct vigil){0};
     }
 }
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* Tuners of a service before this one are found by their locks. */
 static void pass_signal(struct supervisor *s, int number)
 {
     for (size_t i = 0; i < s->fleet->runs; i++) {
         const struct fleet_run *run = s->fleet->run[i];
-        pid_t pid = run->child.pid;
+        pid_t pid = run->managed && run->alive ? tuner_of(s, run) : 0;
 
-        if (!run->managed || !run->alive)
-            continue;
-        if (!pid)
-            pid = run_folder_owner(s->fleet->state, run->id);
         if (pid > 0)
             kill(pid, number);
     }
@@ -371,7 +415,7 @@ int supervisor_run(struct supervisor *s)
         wait_for_something(s);
         take_signals(s);
         reap(s);
-        cut_logs(s);
+        look_at_tuners(s);
         read_journal(s);
         supervisor_serve_desk(s);
         forward_collect(s);

@@ -2,7 +2,8 @@
  *
  * Each run is a process of its own (cli/service/runner.h), so that one which
  * fails, crashes or hangs harms no other and not the service. The supervisor
- * starts them as the queue says, starts again what was interrupted, answers the
+ * starts them as the queue says, starts again what was interrupted, ends tuners
+ * that give no sign of life (their runs are interrupted so), answers the
  * desk (submissions itself, commands to a run that lives by forwarding them to
  * that run's own server), and reads what is journaled. It waits for nothing but
  * its descriptors and the disk. One owner thread, which must not have others'
@@ -29,6 +30,7 @@ struct supervisor_options {
     bool token_given;  /* by the environment: not in the folder */
     struct queue_limits limits;
     struct intake intake;
+    time_ns silence;           /* of a tuner, after which it is ended */
     void (*turned)(void *ctx); /* after each turn of the loop; NULL: nothing */
     void *ctx;
 };
@@ -48,7 +50,7 @@ struct supervisor {
     unsigned signals;
     bool unwritable;   /* the state folder was, when last tried */
     time_ns try_again; /* to write to it */
-    time_ns logs_due;  /* when logs of tuners are looked at next */
+    time_ns look_due;  /* when tuners and their logs are looked at next */
     struct forward forward[DESK_SLOTS];
 };
 

@@ -29,14 +29,19 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { SLOTS_MAX = 64, FILES_WANTED = 4096 };
+enum {
+    SLOTS_MAX = 64,
+    FILES_WANTED = 4096,
+    SILENCE_MIN = 3, /* it gives one a second */
+    SILENCE_MAX = 86400
+};
 
 /* The HTTP thread, which goes round every few seconds, is stuck. */
 static const time_ns HTTP_SILENT = 30000000000;
 
 struct serve_arguments {
     const char *listen, *tls_cert, *tls_key, *read, *state, *data, *memory;
-    struct option_uint slots, workers;
+    struct option_uint slots, workers, silence;
     bool programs;
 };
 
@@ -89,6 +94,10 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
          &a->workers},
         {"memory", 0, OPTION_TEXT, "SIZE",
          "memory of all runs together (half of the machine's)", &a->memory},
+        {"silence", 0, OPTION_UINT, "SECONDS",
+         "a run whose tuner gives no sign of life for so long is started again "
+         "(300)",
+         &a->silence},
         {"allow-programs", 0, OPTION_FLAG, NULL,
          "submitted configurations may name apps and searchers that are "
          "programs or shared objects",
@@ -121,6 +130,8 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
     uint64_t slots = a->slots.given ? a->slots.value : 1;
     uint64_t workers = a->workers.given ? a->workers.value : machine_cores("");
     uint64_t memory = machine_memory("") / 2;
+    uint64_t silence =
+        a->silence.given ? a->silence.value : DEADLINE_TUNER_SIGN_MS / 1000;
 
     if (strcmp(a->read, "everyone") != 0 && strcmp(a->read, "user") != 0 &&
         strcmp(a->read, "token") != 0) {
@@ -129,6 +140,11 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
     }
     if (slots < 1 || slots > SLOTS_MAX) {
         console_error("--slots: expected 1 to %d", SLOTS_MAX);
+        return EXIT_USAGE;
+    }
+    if (silence < SILENCE_MIN || silence > SILENCE_MAX) {
+        console_error("--silence: expected %d to %d seconds", SILENCE_MIN,
+                      SILENCE_MAX);
         return EXIT_USAGE;
     }
     if (workers < 1 || workers > 4096) {
@@ -147,6 +163,7 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
     }
     o->limits =
         (struct queue_limits){(unsigned)slots, (unsigned)workers, memory};
+    o->silence = (time_ns)silence * 1000000000;
     o->intake = (struct intake){
         .registry = cli_registry(),
         .data = s->data,

@@ -194,10 +194,12 @@ time.sleep(600)
 class Service(Ends):
     find_service = test_serve.Service.find_service
     ask = test_serve.Service.ask
+    tuner_of = test_serve.Service.tuner_of
     READ = test_serve.Service.READ
 
-    def launch(self):
-        self.service = self.start("serve", "--listen", "127.0.0.1:0", *self.READ)
+    def launch(self, *words):
+        self.service = self.start("serve", "--listen", "127.0.0.1:0",
+                                  *self.READ, *words)
         self.wait_until(self.find_service, "the service")
 
     def submit(self, config):
@@ -248,12 +250,39 @@ class Service(Ends):
         self.launch()
         run = self.submit(endless_config())
         self.trains(run)
-        tuner = int((self.folder / f".mltune/runs/{run}/lock").read_text())
-        self.stop(tuner)
+        self.stop(self.tuner_of(run))
         began = time.monotonic()
         self.service.send_signal(signal.SIGTERM)
         self.finish(self.service, 60)
         self.assertLess(time.monotonic() - began, END_S + GRACE_S)
+
+    def test_hung_tuner_is_noticed(self):
+        """Which no end of a process tells: its run is taken from it, said, and
+        goes on."""
+        self.hang("resume", "sync:9")
+        self.launch("--silence", "3")
+        run = self.submit(endless_config())
+        self.wait_until(self.hung.exists, "the tuner to hang")
+        first = self.tuner_of(run)
+        state = self.folder / ".mltune"
+        self.wait_until(lambda: Journal(state, run).of("run_resumed"),
+                        "the run to go on")
+        self.trains(run)
+        self.assertNotEqual(self.tuner_of(run), first)
+        done = self.terminate(self.service)
+        self.assertRegex(done.err, f"tuner_silent .*run={run} pid={first} ")
+
+    def test_stopped_tuner_is_noticed(self):
+        """It is continued so that it can write its snapshot, and ends."""
+        self.launch("--silence", "3")
+        run = self.submit(endless_config())
+        self.trains(run)
+        self.stop(self.tuner_of(run))
+        state = self.folder / ".mltune"
+        self.wait_until(lambda: Journal(state, run).of("run_resumed"),
+                        "the run to go on")
+        done = self.terminate(self.service)
+        self.assertIn("tuner_silent", done.err)
 
     def test_service_itself_hangs(self):
         self.hang("serve", "mkdir:6")

@@ -208,6 +208,23 @@ void snapshots_sweep(const char *dir, const char *const keep[], size_t n)
         closedir(d);
 }
 
+void run_folder_beat(const struct run_folder *run)
+{
+    assert(run->lock_fd >= 0);
+    (void)futimens(run->lock_fd, NULL); /* one that fails is one missed */
+}
+
+int64_t run_folder_beaten(const char *state, const char *id)
+{
+    char path[FILE_PATH_MAX];
+    struct stat s;
+
+    if (run_path(path, state, id, "/lock", NULL) != ERR_OK ||
+        stat(path, &s) != 0)
+        return 0;
+    return (int64_t)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec;
+}
+
 void run_folder_close(struct run_folder *run)
 {
     if (run->lock_fd > 0)

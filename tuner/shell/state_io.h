@@ -10,7 +10,8 @@
  *                 checkpoint   the same, and the history; checkpoint.old: the
  *                              one before (tuner/history/checkpoint_io.h)
  *                 url          of its HTTP server, while it lives
- *                 lock         locked as long as the run's tuner lives
+ *                 lock         locked as long as the run's tuner lives, touched
+ *                              about once a second while its loop turns
  *                 model/       unless it goes elsewhere
  *                 snapshots/
  *
@@ -23,6 +24,7 @@
 #include "base/file_io.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum { RUN_ID_MAX = 64 }; /* characters of a run's id, without the end */
@@ -58,6 +60,13 @@ enum err run_folder_open(struct run_folder *run, const char *state,
 /* Removes the folders in @dir that are none of @keep[n] (absolute names): what
  * was written and not journaled. Errors are ignored. */
 void snapshots_sweep(const char *dir, const char *const keep[], size_t n);
+
+/* A sign of life, for who looks at run_folder_beaten. */
+void run_folder_beat(const struct run_folder *run);
+
+/* When the tuner of run @id gave its last sign of life, in ns of the wall
+ * clock: to be compared with the one before it alone. 0: none is known. */
+int64_t run_folder_beaten(const char *state, const char *id);
 
 /* Gives the lock back; the folder stays. Accepts a closed one. */
 void run_folder_close(struct run_folder *run);

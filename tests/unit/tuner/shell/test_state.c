@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static char dir[64];
@@ -126,6 +127,25 @@ static void run_folder_is_alive_while_locked(void **state)
     close(pipe_fd[1]);
 }
 
+/* Each sign of life can be told from the one before it. */
+static void run_folder_beats(void **state)
+{
+    const struct timespec pause = {.tv_nsec = 20000000}; /* of coarse clocks */
+    struct run_folder run;
+    int64_t first;
+
+    (void)state;
+    assert_int_equal(run_folder_beaten(dir, "none"), 0);
+    assert_int_equal(run_folder_new(&run, dir, "a", NULL), 0);
+    first = run_folder_beaten(dir, run.id);
+    assert_int_not_equal(first, 0);
+    nanosleep(&pause, NULL);
+    assert_int_equal(run_folder_beaten(dir, run.id), first);
+    run_folder_beat(&run);
+    assert_int_not_equal(run_folder_beaten(dir, run.id), first);
+    run_folder_close(&run);
+}
+
 /* A run's folder is taken up again by one, and only when nobody has it. */
 static void run_folder_open_takes_what_is_free(void **state)
 {
@@ -225,6 +245,7 @@ int main(void)
         CASE(run_folder_id_comes_from_the_name),
         CASE(run_id_validity),
         CASE(run_folder_is_alive_while_locked),
+        CASE(run_folder_beats),
         CASE(run_folder_open_takes_what_is_free),
         CASE(snapshots_sweep_keeps_what_counts),
         CASE(state_sweep_spares_the_living),
