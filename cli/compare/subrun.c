@@ -1,5 +1,8 @@
 #include "cli/compare/subrun.h"
 
+#include "base/clock_io.h"
+#include "base/deadlines.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,14 +35,20 @@ enum err subrun_start(struct subrun *c, char *const argv[], struct fault *f)
 
 /* ---- waiting ------------------------------------------------------------- */
 
-static void pass_on(const struct subrun *c, int signal_fd, int *first)
+/* *@until: when the child is to have ended, which a signal says. */
+static void pass_on(const struct subrun *c, int signal_fd, int *first,
+                    time_ns *until)
 {
     struct signalfd_siginfo info;
 
     while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         int number = (int)info.ssi_signo;
+        int64_t ms = *until ? DEADLINE_STOP_AGAIN_MS : DEADLINE_STOP_RUN_MS;
+        time_ns then = clock_monotonic() + ms * 1000000;
 
         subprocess_signal(&c->process, number);
+        if (!*until || then < *until)
+            *until = then;
         if (*first == 0)
             *first = number;
     }
@@ -58,23 +67,37 @@ static bool take_output(const struct subrun *c, struct text *out)
     return n > 0;
 }
 
+/* Rounded up; -1: any time. */
+static int left_ms(time_ns until)
+{
+    time_ns left = until - clock_monotonic();
+
+    return !until ? -1 : left <= 0 ? 0 : (int)((left + 999999) / 1000000);
+}
+
 int subrun_wait(struct subrun *c, int signal_fd, struct text *out, int *signal)
 {
     struct pollfd fds[2] = {{.fd = c->out_fd, .events = POLLIN},
                             {.fd = signal_fd, .events = POLLIN}};
+    time_ns until = 0; /* it is to have ended; 0: no signal has come */
     bool open = true;
+    int ms;
 
     assert(out);
     assert(signal);
-    while (open) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+    while (open && (ms = left_ms(until)) != 0) {
+        int n = poll(fds, 2, ms);
+
+        if (n < 0 && errno != EINTR)
             break;
-        if (fds[1].revents)
-            pass_on(c, signal_fd, signal);
-        if (fds[0].revents)
+        if (n > 0 && fds[1].revents)
+            pass_on(c, signal_fd, signal, &until);
+        if (n > 0 && fds[0].revents)
             open = take_output(c, out);
     }
     close(c->out_fd);
-    subprocess_wait(&c->process, -1, -1);
+    if (left_ms(until) == 0 ||
+        !subprocess_wait(&c->process, left_ms(until), -1))
+        subprocess_stop(&c->process, 0, -1);
     return c->process.code;
 }

@@ -23,7 +23,8 @@ enum err subrun_start(struct subrun *c, char *const argv[], struct fault *f);
 
 /* Reads @out until the child's end, and passes on the signals that come in at
  * @signal_fd (cli/basics/signals.h). Returns its exit code, or minus the signal
- * that killed it; @signal: the first one passed on; unchanged if none came. */
+ * that killed it; @signal: the first one passed on; unchanged if none came. A
+ * child that has not ended DEADLINE_STOP_RUN after that is killed. */
 int subrun_wait(struct subrun *c, int signal_fd, struct text *out, int *signal);
 
 #endif

@@ -104,6 +104,16 @@ time.sleep(600)
         listed = json.loads(self.mltune("ls", "--json").out)
         self.assertEqual([r["status"] for r in listed], ["interrupted"])
 
+    def test_run_of_a_comparison_is_stopped(self):
+        """It cannot end by itself; the comparison does, and kills it."""
+        self.write("config.json", endless_config())
+        compare = self.start("compare", "config.json", "--strategies",
+                             "mltuner")
+        lock = self.wait_until(lambda: list(self.folder.rglob("lock")),
+                               "a run")[0]
+        self.stop(int(self.wait_until(lock.read_text, "its process")))
+        self.terminate(compare, 143)
+
     def test_node_is_stopped_as_it_loads(self):
         config = endless_config()
         config["app"]["data"] = "gen:digits?samples=400000&size=28"
