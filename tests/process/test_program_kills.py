@@ -3,6 +3,7 @@
 As in test_kills, at moments alone, and with PyTorch, whose programs take seconds
 to start: they are killed less often where KILLS does not say how often.
 """
+import collections
 import json
 import os
 import random
@@ -136,14 +137,14 @@ class Killed(Case):
 
     def kill_run(self, state, rng, most):
         """One run, killed at most @most times and resumed until it has
-        finished. Returns its end and the number of kills."""
-        kills = nodes = 0
+        finished. Returns its end, and how many kills were of what."""
+        kills, nodes = collections.Counter(), 0
         process = self.start("run", "config.json", "--json", "--state", state)
-        while kills < most:
+        while sum(kills.values()) < most:
             kind = self.kill_once(process, rng, nodes)
             if kind is None:
                 break
-            kills += 1
+            kills[kind] += 1
             nodes = nodes + 1 if kind == "node" else 0
             if kind == "node":
                 continue
@@ -241,12 +242,12 @@ class KilledProgram(Killed):
         done = self.mltune("run", "config.json", "--json", "--state", "whole")
         self.assert_code(done, 0)
         whole, model = done.result, read_model(done.result)
-        total = runs = 0
-        while total < total_kills:
-            most = min(KILLS_A_RUN, total_kills - total)
+        total, runs = collections.Counter(), 0
+        while sum(total.values()) < total_kills:
+            most = min(KILLS_A_RUN, total_kills - sum(total.values()))
             state = f"state{runs}"
             result, kills = self.kill_run(state, rng, most)
-            with self.subTest(seed=SEED, run=runs, kills=kills):
+            with self.subTest(seed=SEED, run=runs, kills=dict(kills)):
                 self.check_run(state, result)
                 members = "setting", "best", "epochs", "loss", "metric"
                 self.assertEqual([json.dumps(result[m]) for m in members],
@@ -254,7 +255,9 @@ class KilledProgram(Killed):
                 self.assertEqual(read_model(result), model)
             total += kills
             runs += 1
-        print(f"killed {total} times in {runs} runs, seed {SEED}")
+        of = ", ".join(f"{kind} {n}" for kind, n in sorted(total.items()))
+        print(f"killed {sum(total.values())} times in {runs} runs, seed {SEED}:"
+              f" {of}", flush=True)
 
 
 if __name__ == "__main__":
