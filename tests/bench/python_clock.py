@@ -14,15 +14,16 @@ clock_between us of wall time from the end of a loop's body to its next begin, a
               in `batch.loss`: what mltune's own code takes, as cold as the
               body leaves it; it cannot be more than clock_more by much
 switch        us from a slice's turn to its first clock, and from its last one to
-              its end, after clocks of another branch: memory of its own, and
+              its end, after clocks of another branch: memory of its own
+              (own), the same while the next slice waits already (ahead), and
               shared (first write: copied)
 """
+import multiprocessing
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
-import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -44,25 +45,54 @@ def say(name, params, values, unit):
           f"[{values[n // 4]:.4g} {values[3 * n // 4]:.4g}]", flush=True)
 
 
-class Driver(threading.Thread):
-    """A tuner: slices of branches by turns."""
+class Driver(multiprocessing.Process):
+    """A tuner, in a process of its own: slices of branches by turns."""
 
     def __init__(self, rounds):
         super().__init__(daemon=True)
-        self.t = test_node.Tuner()
         self.clocks = BLOCK * BLOCKS + 1 if rounds else SHORT
         self.slices = -(-rounds // BLOCKS) if rounds else SLICES
-        self.own, self.shared = [], []
+        self.own, self.ahead, self.shared = [], [], []
         self.next = 0
+        self.here, self.there = multiprocessing.Pipe()
 
-    def slice(self, branch, clocks):
-        """Microseconds of switching that the program tells of a slice."""
+    def begin(self):
+        """Starts it. Where it listens."""
+        self.start()
+        self.there.close()
+        return self.here.recv()
+
+    def end(self):
+        """Waits for its end. What it was told, by kind of switch."""
+        found = self.here.recv()
+        self.here.send("end")
+        self.join()
+        return found
+
+    def schedule(self, branch, clocks):
         op = self.t.schedule(branch, self.next, clocks, clocks)
         self.next += clocks
+        return op
+
+    def ended(self, op):
+        """Microseconds of switching that the program tells of a slice."""
         return self.t.until_done(op)[1]["switch_s"] * 1e6
 
+    def slice(self, branch, clocks):
+        return self.ended(self.schedule(branch, clocks))
+
+    def slices_ahead(self, n):
+        """The next one waits already as one ends."""
+        out = [self.schedule(1, SHORT)]
+        for i in range(n):
+            out.append(self.schedule(1 + (i + 1) % 2, SHORT))
+            self.ahead.append(self.ended(out.pop(0)))
+        self.ended(out.pop())
+        del self.ahead[0]
+
     def run(self):
-        t = self.t
+        t = self.t = test_node.Tuner()
+        self.there.send(t.endpoint)
         t.receive()
         t.ask("config", config={"tunables": {}}, folder="/", seed=1)
         ready = t.receive()
@@ -76,6 +106,7 @@ class Driver(threading.Thread):
                 self.own.append(took)
         for i in range(SLICES):
             self.own.append(self.slice(1 + i % 2, 1))
+        self.slices_ahead(SLICES)
         for i in range(SLICES):
             t.fork(10 + i, 1)
             t.receive()
@@ -83,6 +114,9 @@ class Driver(threading.Thread):
             t.ask("free", branch=10 + i)
             t.receive()
         t.ask("stop", reason="bench")
+        self.there.send({"own": self.own, "ahead": self.ahead,
+                         "shared": self.shared})
+        self.there.recv()  # what was sent last is to arrive
 
 
 def make(name):
@@ -159,11 +193,10 @@ class Blocks:
 
 def measure(name, rounds):
     """In a process of its own: it connects once."""
+    driver = Driver(rounds)
+    os.environ["MLTUNE_TUNER"] = driver.begin()
     import torch
     torch.set_num_threads(1)
-    driver = Driver(rounds)
-    os.environ["MLTUNE_TUNER"] = driver.t.endpoint
-    driver.start()
     import mltune
     mltune.config()
     blocks = Blocks(name, rounds) if rounds else None
@@ -183,15 +216,15 @@ def measure(name, rounds):
             blocks.clock(at)
         seen += 1
         ended = now()
-    driver.join()
+    switches = driver.end()
     params = {"model": name, "batch": 64}
     if blocks:
         say("clock_plain", params, blocks.plain, "us")
         say("clock_run", params, blocks.tuned, "us")
         say("clock_more", params, blocks.more, "us")
         say("clock_between", params, between, "us")
-    say("switch", {**params, "memory": "own"}, driver.own, "us")
-    say("switch", {**params, "memory": "shared"}, driver.shared, "us")
+    for memory, values in switches.items():
+        say("switch", {**params, "memory": memory}, values, "us")
 
 
 if __name__ == "__main__":

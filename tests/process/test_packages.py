@@ -33,7 +33,8 @@ MODULES = sorted((ROOT / "apps/python/mltune").glob("*.py"))
 
 
 class Form(unittest.TestCase):
-    """What Python 3.9 reads and help() shows; no older one is here to ask."""
+    """What Python 3.9 reads and help() shows. Debian has no older one than 3.11;
+    docs/results.md tells of runs under others."""
 
     def trees(self):
         for path in MODULES:

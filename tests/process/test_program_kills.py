@@ -21,6 +21,8 @@ KILLS = int(os.environ.get("KILLS", 6))
 SEED = int(os.environ.get("SEED", 1))
 KILLS_A_RUN = 6
 TORCH_KILLS = KILLS if "KILLS" in os.environ else 3
+# Where many are wanted, in the background, a run may take long.
+END_S = 900 if "KILLS" in os.environ else 120
 PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
 
 
@@ -152,7 +154,7 @@ class Killed(Case):
             if result:  # killed when it had done everything
                 return result, kills
             process = self.start_again(state)
-        done = self.finish(process)
+        done = self.finish(process, END_S)
         self.assert_code(done, 0)
         return done.result, kills
 
@@ -224,6 +226,7 @@ class KilledProgram(Killed):
         job = self.job("trained.py")
         job["tuner"]["max_trials"] = 5
         job["stop"]["max_epochs"] = 40
+        job["app"]["hello_timeout"] = f"{END_S // 2}s"
         self.write("config.json", {**job, **members})
 
     def test_torch_program_is_killed_at_random_moments(self):
@@ -239,7 +242,8 @@ class KilledProgram(Killed):
 
     def kill_many(self, read_model, total_kills=KILLS):
         rng = random.Random(SEED)
-        done = self.mltune("run", "config.json", "--json", "--state", "whole")
+        done = self.mltune("run", "config.json", "--json", "--state", "whole",
+                           seconds=END_S)
         self.assert_code(done, 0)
         whole, model = done.result, read_model(done.result)
         total, runs = collections.Counter(), 0

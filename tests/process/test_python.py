@@ -11,8 +11,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
+from unittest import mock
 
 from harness import Case, ROOT
 from test_node import SECONDS, Tuner, number
@@ -591,7 +593,6 @@ class Rooms(unittest.TestCase):
         what the device has and the cache holds, less what a clock takes; a
         page goes to pinned memory and comes back, strides and values kept."""
         sys.path.insert(0, str(PACKAGE))
-        from unittest import mock
 
         import torch
         from mltune import _state
@@ -631,6 +632,87 @@ class Rooms(unittest.TestCase):
         self.assertEqual((page.home, pinned), (None, [True, False]))
         self.assertTrue(torch.equal(page.data, x))
         self.assertEqual(page.data.stride(), x.stride())
+
+
+class Looks(unittest.TestCase):
+    """What a slice did is looked at while the tuner decides, and before anybody
+    can ask."""
+
+    def setUp(self):
+        sys.path.insert(0, str(PACKAGE))
+        self.addCleanup(sys.path.remove, str(PACKAGE))
+        from mltune import _engine, _node
+        self.said = []
+        self.node = _node.Node(self.said.append)
+        program = _engine.Program()
+        program.registry = self
+        self.engine = _engine.Engine(self.node, program,
+                                     _engine.Order(10, 1), 1)
+        self.branches = [_engine.Branch(n, "training", None, _engine.Place(),
+                                        self, {}) for n in (1, 2)]
+        self.did = []
+        self.bytes, self.spares = 0, self
+
+    def capture(self, state):
+        self.did.append("look")
+        return state
+
+    def activate(self, _state, how):
+        self.did.append(how)
+
+    def release(self, _state):
+        pass
+
+    def next(self):
+        self.engine._left = self.branches[0]
+        return self.engine._next()
+
+    def late_after(self, *times):
+        """What is told as late: a look begins, has ended, the next is there."""
+        with mock.patch.multiple(self.node, is_idle=lambda: True,
+                                 take=lambda: "operation"), \
+                mock.patch("time.perf_counter", iter(times).__next__):
+            self.assertEqual(self.next(), "operation")
+        self.assertEqual(self.did, ["look"])
+        return self.engine._late_s
+
+    def test_a_look_counts_where_it_kept_the_next_one_waiting(self):
+        self.assertEqual(self.late_after(10, 12, 13), 2)
+
+    def test_a_look_that_fills_a_wait_is_free(self):
+        self.assertEqual(self.late_after(10, 12, 15), 0)
+
+    def test_a_look_begins_once_the_tuner_was_told(self):
+        from mltune import _node
+        with mock.patch.object(_node, "TOLD_S", 60):
+            self.node._untold = True
+            threading.Timer(0.1, self.node.told).start()
+            self.assertTrue(self.node.is_idle())
+        self.assertFalse(self.node._untold)
+
+    def test_a_look_does_not_come_before_what_waits(self):
+        self.node._queue.append("operation")
+        self.assertEqual(self.next(), "operation")
+        self.assertEqual((self.did, self.engine._late_s), ([], 0))
+
+    def test_a_branch_that_goes_on_is_not_looked_at(self):
+        self.engine._left = self.branches[0]
+        self.engine._make_live(self.branches[0])
+        self.assertEqual(self.did, [])
+        self.engine._left = self.branches[0]
+        self.engine._make_live(self.branches[1])
+        self.assertEqual(self.did, ["look", "train"])
+
+    def test_every_other_operation_finds_it_done(self):
+        from mltune import _node
+        for kind in "fork", "free", "snapshot", "restore", "save":
+            self.did, self.engine._left = [], self.branches[0]
+            o = _node.Operation({"kind": kind, "op": 1, "branch": 9,
+                                 "parent": 9, "path": "/"})
+            with mock.patch.object(self.node, "fail"), \
+                    mock.patch.object(self.engine, "_restore"):
+                self.engine._carry_out(o)
+            self.assertEqual(self.did, ["look"], kind)
 
 
 class Switches(unittest.TestCase):

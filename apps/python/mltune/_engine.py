@@ -348,6 +348,8 @@ class Engine:
         self._trim_step = TRIM_BYTES  # which is due when they are so many more
         self._done: Deque[State] = collections.deque()  # of snapshots
         self._writer: Optional[threading.Thread] = None
+        self._left: Optional[Branch] = None  # live, and nobody has looked at
+        self._late_s = 0.0     # what its last slice did; what that kept waiting
 
     # ---- the loop ----------------------------------------------------------
 
@@ -366,7 +368,7 @@ class Engine:
             self.node.failed_to_load(failure)
             sys.exit(1)
         while True:
-            o = self.node.take()
+            o = self._next()
             self._release_written()
             if o is None:
                 break
@@ -377,6 +379,28 @@ class Engine:
         if self._writer is not None:
             self._writer.join()
         self.running = False
+
+    def _next(self) -> Optional[Operation]:
+        """The next operation. What the slice before did is looked at while the
+        tuner decides on it: that keeps the next one waiting only where it comes
+        so soon that the program has then not waited as long again."""
+        self._late_s = 0.0
+        if self._left is None or not self.node.is_idle():
+            return self.node.take()
+        began = time.perf_counter()
+        self._look()
+        looked = time.perf_counter()
+        o = self.node.take()
+        if time.perf_counter() - looked < looked - began:
+            self._late_s = looked - began
+        return o
+
+    def _look(self) -> None:
+        """What the last slice did to the live state becomes its branch's."""
+        b, self._left = self._left, None
+        if b is not None:
+            b.state = self.registry.capture(b.state)
+            self._count_memory()
 
     def _dry_clock(self) -> Iterator[Batch]:
         """A clock whose effects are taken back: it shows how large the state
@@ -413,7 +437,7 @@ class Engine:
     # ---- slices ------------------------------------------------------------
 
     def _slice(self, o: Operation) -> Iterator[Batch]:
-        turn = time.perf_counter()
+        turn = time.perf_counter() - self._late_s
         try:
             b = self._whole_branch(o)
         except Failure as failure:
@@ -422,8 +446,7 @@ class Engine:
         clocks, ran_s = 0, 0.0
         if self.node.begin_clock(o):
             try:
-                self.registry.activate(
-                    b.state, "train" if b.type == "training" else "test")
+                self._make_live(b)
             except (MemoryError, RuntimeError) as error:
                 if not _out_of_memory(error):
                     raise
@@ -444,12 +467,24 @@ class Engine:
                 if b.type == "probe":
                     self.registry.abandon()
                 else:
-                    b.state, b.held = self.registry.capture(b.state), held
+                    b.held, self._left = held, b
+                    if b.state.refs > 1 or not b.state.own:
+                        self._look()  # it has copies, of which some may go
                 b.place = place
             self._count_memory()
         switch = time.perf_counter() - turn - ran_s
         self.node.finish(o, branch=o.branch, clocks=clocks,
                          switch_s=max(0.0, switch))
+
+    def _make_live(self, b: Branch) -> None:
+        """The state of @b, which goes on where its last slice ended if none of
+        another branch was in between."""
+        if self._left is b:
+            self._left = None
+            return
+        self._look()
+        self.registry.activate(b.state, "train" if b.type == "training"
+                               else "test")
 
     def _train(self, o: Operation, b: Branch,
                began: float) -> Iterator[Batch]:
@@ -525,6 +560,7 @@ class Engine:
     # ---- other operations --------------------------------------------------
 
     def _carry_out(self, o: Operation) -> None:
+        self._look()
         try:
             if o.kind == "fork":
                 self._fork(o)

@@ -94,15 +94,18 @@ class Link:
               says that the message is garbage
     beat      gives the members of a beat; on the link's thread
     flush     gives the report that is due, or None; on the link's thread
+    told      is called when all that was to be sent has left, on the link's
+              thread
     lost      is called when the tuner is gone, on the link's thread
     """
 
     def __init__(self, endpoint: str, receive: Callable[[Message], None],
                  beat: Callable[[], Message],
                  flush: Callable[[], Optional[Message]],
+                 told: Callable[[], None],
                  lost: Callable[[], None]) -> None:
         self._receive, self._beat = receive, beat
-        self._flush, self._lost = flush, lost
+        self._flush, self._told, self._lost = flush, told, lost
         self._out: Deque[bytes] = collections.deque()
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
@@ -183,7 +186,10 @@ class Link:
             if now >= beat_at:
                 beat_at = now + BEAT_S
                 self._out.append(encode(self._beat()))
-            self._put()
+            if self._out:
+                self._put()
+                if not self._out:
+                    self._told()
             if self._closing and not self._out:
                 break
             if not self.connected and now >= self._deadline:

@@ -7,7 +7,7 @@ for the engine; what it says of them goes back as messages. Memory is a ledger i
 complete branches: one that can run costs one, kept ones of the same state one
 together.
 
-`receive`, `beat` and `report` are called on the link's thread, everything else on
+`receive`, `beat`, `report` and `told` are called on the link's thread, everything else on
 the program's; one lock guards what both use.
 """
 import collections
@@ -25,6 +25,7 @@ SETTING_MAX = 64
 WHOLE_MAX = 2**63 - 1
 BRANCH_NUMBER_MAX = 2**32 - 2
 BATCH_MAX = 1 << 24
+TOLD_S = 0.01  # the longest that a message may take to leave
 TYPES = ("training", "probe", "testing", "kept")
 KEPT = ("kept", "init")
 
@@ -161,6 +162,7 @@ class Node:
         self._next_clock = 0
         self._queue: Deque[Operation] = collections.deque()
         self._running: Optional[Operation] = None
+        self._untold = False            # an end that is not on its way yet
         self._last_slice: Optional[Operation] = None
         self._entries: Dict[int, _Entry] = {0: _Entry("init", 0, None)}
         self._groups: Dict[int, int] = {0: 1}
@@ -427,6 +429,21 @@ class Node:
             self._running = self._queue.popleft()
             return self._running
 
+    def is_idle(self) -> bool:
+        """Whether no operation waits, and the tuner has been told of the end of
+        the one before; waits until it has. There is time for other work then."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._untold or self._queue or
+                                self.stopped, TOLD_S)
+            return not self._queue and not self.stopped
+
+    def told(self) -> None:
+        """All that was given to `send` is on its way."""
+        if self._untold:
+            with self._lock:
+                self._untold = False
+                self._lock.notify_all()
+
     def begin_clock(self, o: Operation) -> bool:
         """Whether slice @o goes on with another clock; waits while the tuner
         asks all nodes how far they are."""
@@ -440,7 +457,7 @@ class Node:
 
     def add_window(self, o: Operation, window: Window) -> None:
         """A complete window; reported within a second by the link's thread."""
-        with self._lock:
+        with self._mutex:
             self._windows.append(window)
 
     def finish(self, o: Operation, **members: Any) -> None:
@@ -471,6 +488,7 @@ class Node:
             del self._entries[o.branch]  # there is no such branch after all
             self._give_group(o.entry.group)
         if not self.stopped and (failed or o.kind != "fork"):
+            self._untold = True
             self.send(answer)
 
     # ---- both threads ------------------------------------------------------

@@ -160,7 +160,7 @@ class Session:
         assert endpoint is not None
         os.environ.pop("MLTUNE_TUNER", None)  # children are not the node
         self.link = Link(endpoint, self._receive, self._beat,
-                         self.node.report, self._lost)
+                         self.node.report, self.node.told, self._lost)
         sys.excepthook = self._hook(sys.excepthook)
         atexit.register(self._at_exit)
         if threading.current_thread() is threading.main_thread():

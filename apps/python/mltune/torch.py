@@ -131,6 +131,7 @@ class TensorsHolder(Holder):
         self._captures = 0
         self._types_change = False
         self._fresh = False  # nothing has run since the last capture
+        self._lies: Any = None  # where all of them lay then: a form
 
     def _live(self, whole: bool) -> List[torch.Tensor]:
         names, self._tensors = self._find(whole)
@@ -163,7 +164,8 @@ class TensorsHolder(Holder):
             self._fresh = False
             self._switches += 1
             self._copied, self._still = {}, {}
-            _exhaust(map(_SET_DATA, self._tensors, part.form))
+            if part.form is not self._lies:
+                _exhaust(map(_SET_DATA, self._tensors, part.form))
             return
         # A program where tensors come while it is tuned fails; where that is
         # seen a few switches later, the others take half the time.
@@ -206,7 +208,9 @@ class TensorsHolder(Holder):
                 all(map(_IS_SET_TO, self._tensors, part.form)):
             self._fresh = True
             self._captures += 1
+            self._lies = part.form
             return part
+        self._lies = None
         first = self._captures < WALK_EVERY
         look = first or self._captures % WALK_EVERY == 0
         tensors = self._live(part is None or look)
@@ -700,6 +704,15 @@ class CudaRoom(Room):
 _TINY = 1e-30  # stands for a learning rate of 0, which could not be undone
 
 
+class _Held(Dict[str, Any]):
+    """What tunables a branch's state holds, and the setting that they are of."""
+
+    def __init__(self, base: Dict[str, Any], held: Dict[str, Any],
+                 by: Dict[str, Any]) -> None:
+        super().__init__(base, **held)
+        self.by = by
+
+
 class Rates:
     """Learning rate, momentum and weight decay of all optimizers: the setting's
     value is the first group's, the others keep their ratio to it."""
@@ -727,7 +740,9 @@ class Rates:
     def apply(self, setting: Dict[str, Any],
               held: Dict[str, Any]) -> Dict[str, Any]:
         """From what @held says to @setting; returns what is held now."""
-        now = {**self.base, **held}
+        if isinstance(held, _Held) and held.by is setting:
+            return held
+        now = _Held(self.base, held, setting)
         for name in self.base:
             value = setting.get(name)
             if value is None or value == now[name]:
