@@ -4,6 +4,7 @@
 #include "base/deadlines.h"
 #include "base/json/json.h"
 #include "base/log.h"
+#include "base/log_file_io.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/basics/console.h"
@@ -78,11 +79,13 @@ static void take_record(void *ctx, const struct record *record,
     progress_record(&s->progress, &s->history, record);
 }
 
-/* The training system's output is bounded. */
+/* The training system's output is bounded, and so is what we say of it: in it
+ * are the words of searchers, too. */
 static void cut_logs(struct session *s)
 {
     struct fault f = {0};
 
+    (void)log_file_cut(s->log_path, &s->log_cut, NULL);
     for (unsigned i = 0; i < s->nodes && !s->logs_grow; i++) {
         if (launcher_cut_log(&s->node[i], &f) == ERR_OK)
             continue;

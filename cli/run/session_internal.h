@@ -43,6 +43,7 @@ struct session {
     unsigned nodes, starts; /* how often they were started */
     double logs_seen_s;     /* when their logs were looked at */
     bool unsaid;            /* there was no memory to write the result */
+    int64_t log_cut;        /* of our own, as log_file_cut knows it */
     bool logs_grow;         /* that they cannot be cut was told */
     uint16_t port;          /* where programs may meet, of this start */
     char meet[FILE_PATH_MAX];

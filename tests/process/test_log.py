@@ -131,6 +131,20 @@ class Log(harness.Case):
         self.assertIn("has no log of node 5", done.err)
         self.assert_code(done, 1)
 
+    def test_the_runs_own_log_is_bounded_too(self):
+        """What a searcher says is in it: nobody knows how much that is."""
+        self.write("config.json", line_config(epochs=1000000))
+        tuner = self.start("run", "config.json")
+        path = self.wait_until(lambda: list(self.folder.glob(
+            ".mltune/runs/*/log")), "the log")[0]
+        with open(path, "ab") as f:
+            for i in range(65):
+                f.write(b"%1023d\n" % i * 1024)
+        self.wait_until(lambda: path.stat().st_blocks * 512 < 40 << 20,
+                        "the cut")
+        tuner.terminate()
+        self.assert_code(self.finish(tuner), 143)
+
     def test_a_long_log_keeps_its_newest_part(self):
         """64 MiB are too many: half of them stay, at their places."""
         self.write("config.json", line_config(epochs=1000000))
