@@ -84,9 +84,12 @@ ONCE_FOUND = {"ServiceItself": [("sync", 27, "always")]}
 # What the C++ runtime and libzmq say as they give up.
 ABORTS = re.compile(r"bad_alloc|OUT OF MEMORY|Out of memory|Cannot allocate"
                     r"|without an active exception", re.I)
-# Assertions of libzmq's and of the C library's: they end the process, too.
+# Assertions of libzmq's, the C library's and the sanitizer's own: they end the
+# process, too.
 THEIRS = re.compile(r"^Assertion failed: .* \(src/\w+\.[ch]pp:\d+\)"
-                    r"|^\w+: nss_database\.c:\d+: .*Assertion .*", re.M)
+                    r"|^\w+: nss_database\.c:\d+: .*Assertion .*"
+                    r"|^AddressSanitizer: CHECK failed: sanitizer_\w+\.cpp.*",
+                    re.M)
 FAULTS = ("Sanitizer", "runtime error:", "Assertion")
 
 
