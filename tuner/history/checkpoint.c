@@ -124,23 +124,26 @@ static enum err read_start(const unsigned char *data, size_t len,
     return err;
 }
 
-static enum err read_part(uint32_t tag, const unsigned char *data, size_t len,
-                          struct checkpoint *out, struct fault *f)
+static enum err damaged(struct fault *f, size_t at, const char *what)
+{
+    return fault_set(f, ERR_FORMAT, "byte %zu: %s", at, what);
+}
+
+/* The part with that tag, whose head is at byte @at. */
+static enum err read_part(uint32_t tag, size_t at, const unsigned char *data,
+                          size_t len, struct checkpoint *out, struct fault *f)
 {
     enum err err = ERR_OK;
 
     if (tag == TAG_START && !out->has_start)
         err = read_start(data, len, out);
+    if (err == ERR_FORMAT)
+        return damaged(f, at, "what the run begins with cannot be read");
     if (tag == TAG_HISTORY && !out->has_history) {
         err = history_unpack(data, len, &out->history, f);
         out->has_history = !err;
     }
     return err;
-}
-
-static enum err damaged(struct fault *f, size_t at, const char *what)
-{
-    return fault_set(f, ERR_FORMAT, "byte %zu: %s", at, what);
 }
 
 /* A part that is damaged is passed over, as far as its length can be believed.
@@ -164,7 +167,8 @@ static enum err read_parts(const unsigned char *data, size_t len,
         else if (tag == TAG_END)
             return first;
         else
-            err = read_part(tag, head + HEAD_BYTES, n, out, first ? NULL : f);
+            err =
+                read_part(tag, at, head + HEAD_BYTES, n, out, first ? NULL : f);
         if (err == ERR_NOMEM || err == ERR_VERSION)
             return err;
         first = first ? first : err;
