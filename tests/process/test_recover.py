@@ -76,6 +76,12 @@ class Recover(Case):
             for member in ("status", "epochs", "clocks"):
                 self.assertEqual(shown[0][member], shown[1][member], member)
         self.state.rename(self.folder / "gone")
+        # As the checkpoint's history has it, which no record is read for.
+        models = {r["run"]: r["model"] for r in
+                  self.mltune("ls", "--json", "--state", "new").result}
+        for run in runs[:2]:
+            self.assertEqual(models[run],
+                             str(self.folder / "new/runs" / run / "model"))
         data = config["app"]["data"]
         done = self.mltune("predict", runs[0], data, "--state", "new")
         self.assert_code(done, 0)
