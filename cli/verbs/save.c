@@ -185,11 +185,16 @@ static const struct history_epoch *epoch_of(const struct save *s)
         of = history_epoch_of(h, n, s->from->s.best_of);
     if (of)
         return of;
-    for (size_t i = history_epochs_len(h); i-- > 0;)
-        if (history_epoch_at(h, i)->e.surviving &&
-            history_epoch_at(h, i)->e.epoch == n)
-            return history_epoch_at(h, i);
-    return NULL;
+    /* At an interruption the epoch that it names may have ended, and not been
+     * tested: no record has it. */
+    for (size_t i = history_epochs_len(h); i-- > 0;) {
+        const struct history_epoch *e = history_epoch_at(h, i);
+
+        if (e->e.surviving && e->e.epoch <= n &&
+            (!of || e->e.epoch > of->e.epoch))
+            of = e;
+    }
+    return of;
 }
 
 static enum err write_model(struct save *s, struct fault *f)

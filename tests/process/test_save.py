@@ -1,11 +1,13 @@
 """`mltune save`: a model from a snapshot, whatever became of the run."""
 import hashlib
+import json
 import os
 import pathlib
 import shutil
 import signal
 
 from harness import Case, endless_config, mf_config, mlr_config
+from test_resume import Journal
 
 
 def endless(config):
@@ -100,6 +102,22 @@ class Save(Case):
         done = self.finish(process)
         self.assert_code(done, 130)
         return done.result["run"]
+
+    def test_model_of_the_middle_of_an_epoch_says_whose_it_is(self):
+        """The last epoch that had been judged before it: number, loss, and
+        setting."""
+        run = self.interrupted()
+        done = self.mltune("save", run, "--from", "last", "--json")
+        self.assert_code(done, 0)
+        losses = {e["epoch"]: e["loss"]
+                  for e in Journal(self.folder / ".mltune", run).of(
+                      "epoch_ended") if e["surviving"]}
+        self.assertEqual(done.result["loss"], losses[done.result["epoch"]])
+        model = json.loads(
+            (pathlib.Path(done.result["model"]) / "model.json").read_text())
+        self.assertEqual(model["epoch"], done.result["epoch"])
+        self.assertEqual(model["loss"], done.result["loss"])
+        self.assertIn("learning_rate", model["setting"])
 
     def test_damaged_snapshot_is_passed_over(self):
         """The newest is damaged: it says so, and takes the one before; where
