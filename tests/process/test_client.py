@@ -13,6 +13,7 @@ import tarfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 from harness import ROOT, Case, endless_config, mlr_config
 from test_access import need_root
@@ -533,6 +534,20 @@ class Faults(unittest.TestCase):
         with self.assertRaises(api.NoAnswer):
             next(found)
         self.assertLess(time.monotonic() - began, 10)
+
+    def test_patience_begins_where_the_stream_breaks(self):
+        """Not at the last event: a run may be silent for longer than that."""
+        server = self.serve(
+            [STREAM + event(5)],
+            [b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n"
+             b"{}"],
+            [STREAM + event(6) + event(7, "run_finished") + b"0\r\n\r\n"])
+        found = Client(server.url).run("r").events(patience=5)
+        self.assertEqual(next(found).id, 5)
+        now = time.monotonic
+        with unittest.mock.patch.object(api.time, "monotonic",
+                                        lambda: now() + 1000):
+            self.assertEqual([e.id for e in found], [6, 7])
 
     def test_addresses(self):
         """A token goes to this machine or over TLS."""

@@ -480,12 +480,13 @@ class RemoteRun:
         gone for good because nobody took them in time, an event of kind
         "dropped" says so, and those that are kept follow. After @timeout
         seconds, all together: TimeoutError."""
-        last, until = after, time.monotonic() + patience
+        last = after
+        broken: Optional[float] = None  # since when there is no stream
         end = time.monotonic() + (timeout if timeout is not None else 1e9)
         while True:
+            alive: List[bool] = []
             try:
-                for event in self._stream(last, end):
-                    until = time.monotonic() + patience
+                for event in self._stream(last, end, alive):
                     if event.kind == "dropped":
                         last = int(event.data["kept_after"])
                         yield event
@@ -498,7 +499,11 @@ class RemoteRun:
                     if self._over():
                         return
             except (NoAnswer, BadAnswer, Unavailable) as e:
-                if time.monotonic() > min(until, end):
+                now = time.monotonic()
+                if broken is None or alive:
+                    broken = now
+                until = broken + patience
+                if now > min(until, end):
                     raise (NoAnswer if until < end else TimeoutError)(
                         f"no events of run {self.id}: {e}") from e
             time.sleep(0.2)
@@ -507,7 +512,10 @@ class RemoteRun:
         """Whether a stream that ended was the run's last word."""
         return self.look()["status"] in ENDED
 
-    def _stream(self, last: Optional[int], end: float) -> Iterator[Event]:
+    def _stream(self, last: Optional[int], end: float,
+                alive: List[bool]) -> Iterator[Event]:
+        """Events of one connection; @alive gets an item once a line came, if
+        only a sign of life."""
         headers = {"Accept": "text/event-stream"}
         if last is not None:
             headers["Last-Event-ID"] = str(last)
@@ -520,6 +528,8 @@ class RemoteRun:
                 text = answer.line().decode("utf-8", "replace")
                 if answer.ended:
                     return  # an event is told by an empty line
+                if not alive:
+                    alive.append(True)
                 if text:
                     name, _, value = text.partition(":")
                     fields[name] = value[1:] if value[:1] == " " else value
