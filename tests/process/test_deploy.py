@@ -74,6 +74,28 @@ class Unit(harness.Case):
             self.assertIn(flag, flags)
 
 
+    def test_indirect_branches_are_marked(self):
+        """In every object of ours; in the program where the C library's start
+        files, which are linked into it, are marked as well."""
+        def marked(path):
+            said = subprocess.run(["readelf", "-n", path], timeout=60,
+                                  stdout=subprocess.PIPE, text=True).stdout
+            return "IBT" in said and "SHSTK" in said
+
+        build = pathlib.Path(harness.BUILD)
+        flags = (build / "flags").read_text().split()
+        if "-fcf-protection" not in flags:
+            return  # not known here: the test above says where it must be
+        ours = sorted((build / "obj/base").rglob("*.o"))
+        self.assertGreater(len(ours), 10)
+        self.assertEqual([o for o in ours if not marked(o)], [])
+        start = [subprocess.run([flags[0], f"-print-file-name={name}"],
+                                stdout=subprocess.PIPE, text=True,
+                                timeout=60).stdout.strip()
+                 for name in ("Scrt1.o", "crti.o", "crtn.o")]
+        self.assertEqual(marked(build / "mltune"), all(map(marked, start)))
+
+
 class UnderUnit(Service):
     """A service that has the system calls of the unit, and no others."""
     OPTIONS = ("-v",)
