@@ -146,7 +146,7 @@ class UnderUnit(Service):
         self.assertEqual(done.stdout.split(), ["True"] * 5 + ["False"])
 
 
-class Watched(Service):
+class Notifying(Service):
     """As systemd starts one, Type=notify with a watchdog of 1.5 s."""
 
     def launch(self, *words):
@@ -169,6 +169,34 @@ class Watched(Service):
                 break
         return heard
 
+
+class Stuck(Notifying):
+    """One of the two loops turns, the other does not."""
+
+    def launch(self, *words):
+        asan = self.env.get("ASAN_OPTIONS", "")
+        self.hung = self.folder / "hung"
+        self.env.update(LD_PRELOAD=str(harness.BUILD / "tests/faults/shim.so"),
+                        FAULT="mkdir:6:hang", FAULT_ROLE="serve",
+                        FAULT_ROOT=str(self.folder), FAULT_MARK=str(self.hung),
+                        ASAN_OPTIONS=f"{asan}:verify_asan_link_order=0")
+        super().launch(*words)
+
+    def test_the_supervisor_alone_is_stuck(self):
+        """Its thread hangs in a call for ever; the one that answers HTTP does
+        not speak for it."""
+        self.write("config.json", harness.endless_config())
+        submits = self.start("submit", "config.json")
+        self.wait_until(self.hung.exists, "the supervisor to hang")
+        self.heard_in(0.3)
+        self.assertEqual(self.heard_in(1.6), [])
+        self.assertEqual(self.ask("GET", "/healthz")[0], 200)
+        for process in self.service, submits:
+            process.kill()
+            self.finish(process)
+
+
+class Watched(Notifying):
     def test_it_says_that_it_is_ready_and_lives(self):
         """READY when it answers, signs of life while both of its loops turn;
         none while it is stuck, and none of the runs that it starts."""
