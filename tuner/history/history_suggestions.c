@@ -103,9 +103,10 @@ enum err history_asking_apply(struct history *h, const struct record *r)
     const struct record_asking *a = &r->asking;
 
     if (a->asking == ASKING_CLOSED) {
-        if (a->search < 1 || a->search > h->searches)
+        if (a->search < 1 || a->search > history_searches_made(h))
             return ERR_FORMAT;
-        h->search[a->search - 1].closed = true;
+        if (a->search > h->searches_dropped)
+            h->search[a->search - 1 - h->searches_dropped].closed = true;
         return ERR_OK;
     }
     h->asking = a->asking;

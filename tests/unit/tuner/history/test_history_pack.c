@@ -166,6 +166,10 @@ static void one_search(struct world *w, unsigned trials)
     feed(w, &r);
     for (unsigned i = 0; i < trials; i++)
         winner = one_trial(w, i + 1 == trials);
+    record_init(&r, RECORD_ASKING);
+    r.asking.search = w->search;
+    r.asking.asking = ASKING_CLOSED;
+    feed(w, &r);
     record_init(&r, RECORD_SEARCH_ENDED);
     r.search_ended.search = w->search;
     r.search_ended.trials = trials;
@@ -298,6 +302,7 @@ static void history_of_a_long_run_is_bounded(void **state)
     assert_null(history_trial(&w.h, 1));
     assert_null(history_trial(&w.h, 4 * searches + 1));
     assert_int_equal(history_search(&w.h, searches)->started.search, searches);
+    assert_true(history_search(&w.h, searches)->closed);
     cost = history_tuning(&w.h);
     assert_true(cost.seconds == 2.0 * searches);
     assert_int_equal(cost.clocks, 5 * searches);
