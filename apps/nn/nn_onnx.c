@@ -247,6 +247,7 @@ static enum err put_norm(struct way *w, const struct nn_layer *l,
         const float *from[4] = {own, own + channels, moments,
                                 moments + channels};
 
+        assert(own && moments);
         err = put_channels(w, channels, from, name, f);
     }
     mem_free(own);
