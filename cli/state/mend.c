@@ -172,14 +172,16 @@ static enum err count_run(void *ctx, const struct journal_run *run)
     return ERR_OK;
 }
 
-/* Whether the runs can be read, and are runs: a head that is another file's
- * finds something else where they should be. */
-static enum err try_mended(const struct mending *m, struct fault *f)
+/* Whether the copy is whole: a head that is another file's finds something else
+ * where the tables should be. Its runs can be read, and are runs. */
+static enum err try_copy(const struct mending *m, struct fault *f)
 {
     struct journal *j = NULL;
     struct seen seen = {0};
     enum err err = journal_open(m->tmp, true, JOURNAL_BUSY_MS, &j, f);
 
+    if (!err && !journal_head_sound(j))
+        err = fault_set(f, ERR_FORMAT, "the head does not fit");
     if (!err)
         err = journal_each_run(j, count_run, &seen, f);
     journal_close(j);
@@ -214,6 +216,19 @@ static enum err rebuild_run(struct mending *m, struct salvage *s,
     return err;
 }
 
+/* What is left of the old journal, to be read: the damaged one as it is, or
+ * with the head of the copy. Nothing that comes of it is believed without its
+ * checksum. */
+static void open_old(struct mending *m, struct salvage *s)
+{
+    if (journal_open(m->tmp, true, JOURNAL_BUSY_MS, &s->old, NULL) == ERR_OK)
+        return;
+    s->old = NULL;
+    if (journal_head_restore(m->tmp, NULL) != ERR_OK ||
+        journal_open(m->tmp, true, JOURNAL_BUSY_MS, &s->old, NULL) != ERR_OK)
+        s->old = NULL;
+}
+
 /* A new journal of what is left, in the place of the copy. */
 static enum err rebuild(struct mending *m, struct fault *f)
 {
@@ -226,8 +241,8 @@ static enum err rebuild(struct mending *m, struct fault *f)
         err = file_join(made, to, "mltune.db", f);
     if (!err)
         err = folder_make(to, f);
-    if (!err && journal_open(m->tmp, true, JOURNAL_BUSY_MS, &s.old, NULL))
-        s.old = NULL;
+    if (!err)
+        open_old(m, &s);
     if (!err)
         err = salvage_list(&s, f);
     if (!err)
@@ -249,10 +264,13 @@ static enum err mend_copy(struct mending *m, struct fault *f)
     enum err err = journal_head_restore(m->tmp, &why);
 
     if (!err)
-        err = try_mended(m, &why);
+        err = try_copy(m, &why);
     if (err == ERR_NOMEM || err == ERR_IO)
         return fault_set(f, err, "%s", why.text);
-    return err ? rebuild(m, f) : ERR_OK;
+    if (!err)
+        return ERR_OK;
+    err = copy_journal(m, f); /* as it was */
+    return err ? err : rebuild(m, f);
 }
 
 /* ---- in its place -------------------------------------------------------- */
@@ -318,20 +336,24 @@ static void say(const struct mending *m)
                       m->aside);
 }
 
-/* The journal of another program is no damaged one of ours. */
+/* The journal of another program is no damaged one of ours: it is whole, and
+ * says whose it is. (Of ours a byte of that may be damaged.) */
 static bool is_foreign(const struct mending *m)
 {
     static const char magic[16] = "SQLite format 3", ours[4] = "mltn";
     char head[72];
+    bool whole = pread(m->fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+                 memcmp(head, magic, sizeof(magic)) == 0;
+    int others = 0;
 
-    return !journal_head_kept(m->state) &&
-           pread(m->fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-           memcmp(head, magic, sizeof(magic)) == 0 &&
-           memcmp(head + 68, ours, sizeof(ours)) != 0;
+    for (int i = 0; whole && i < 4; i++)
+        others += head[68 + i] != ours[i];
+    return whole && others > (journal_head_kept(m->state) ? 1 : 0);
 }
 
 static enum err mend(struct mending *m, struct fault *f)
 {
+    bool whole = false;
     enum err err;
 
     m->fd = -1;
@@ -347,12 +369,16 @@ static enum err mend(struct mending *m, struct fault *f)
     if (!err)
         err = copy_journal(m, f);
     if (!err)
+        whole = try_copy(m, NULL) == ERR_OK; /* another has mended it */
+    if (!err && !whole)
+        err = copy_journal(m, f);
+    if (!err && !whole)
         err = mend_copy(m, f);
-    if (!err)
+    if (!err && !whole)
         err = put_in_place(m, f);
     if (err != ERR_BUSY) /* else it is another's */
         folder_remove(m->tmp, NULL);
-    if (!err)
+    if (!err && !whole)
         say(m);
     unlock(m);
     return err;
@@ -399,7 +425,9 @@ enum err mend_open(const char *state, bool writer, int busy_ms,
     enum err err = journal_open(state, writer, busy_ms, out, &damage);
 
     assert(state[0] == '/');
-    if (err == ERR_FORMAT)
+    if (err == ERR_FORMAT && journal_open_here())
+        fault_set(&why, ERR_BUSY, "this process has it open");
+    else if (err == ERR_FORMAT)
         m = mem_calloc(1, sizeof(*m));
     if (m && name_files(m, state, &why) == ERR_OK)
         err = mend_and_open(m, writer, busy_ms, out, &damage, &why);

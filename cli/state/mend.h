@@ -11,7 +11,8 @@
  *
  * Whoever mends holds SQLite's own lock, which nobody gets who has the journal
  * open, and which keeps others from opening it. So a second process waits, and
- * finds it mended; and nothing is mended below a tuner or service that lives.
+ * finds it mended; and nothing is mended below a tuner or service that lives,
+ * nor by one that has it open itself. A reader mends as a writer does.
  * A crash at any moment leaves the damaged journal in its place, or the mended
  * one.
  */

@@ -1,10 +1,14 @@
 """A journal that is damaged at its head, or as a whole, is mended by whoever
 opens it next; what was damaged keeps its bytes under another name."""
+import json
 import os
 import shutil
 import signal
 import sqlite3
+import tarfile
+import time
 
+import test_compat
 from harness import BUILD, Case, endless_config, mlr_config
 
 SHIM = BUILD / "tests/faults/shim.so"
@@ -14,6 +18,16 @@ EACH = "MLTUNE_STRICT" in os.environ
 # Of SQLite's header the magic word, its page's size, its counts and numbers;
 # of the page behind it how many rows there are, where they are, and one's text.
 BYTES = 0, 16, 28, 60, 68, 100, 104, 4000
+
+
+def crc32c(data):
+    """Castagnoli's, bit by bit."""
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
 
 
 class Mended(Case):
@@ -116,12 +130,50 @@ class Mended(Case):
             self.check_mended(state, data)
 
     def test_of_several_at_once_one_mends(self):
-        state, data = self.damaged("state", self.turned)
-        all_ = [self.start("ls", "--state", state) for _ in range(4)]
-        done = [self.finish(p) for p in all_]
-        for d in done:
-            self.assert_code(d, 0)
-        self.assertEqual(sum("is mended" in d.err for d in done), 1)
+        """Some while another is at it, some when it is done."""
+        for late in (0, 0.01) * 4:
+            state, data = self.damaged("state", self.turned)
+            all_ = []
+            for _ in range(4):
+                all_.append(self.start("ls", "--state", state))
+                time.sleep(late)
+            done = [self.finish(p) for p in all_]
+            for d in done:
+                self.assert_code(d, 0)
+            self.assertEqual(sum("is mended" in d.err for d in done), 1)
+            self.check_mended(state, data)
+
+    def test_an_older_journal_that_was_put_back_is_sound(self):
+        """The copy beside it is of a later schema: it is not taken."""
+        state = self.folder / "old"
+        with tarfile.open(test_compat.FIXTURE) as tar:
+            tar.extractall(self.folder / "fixture")
+        old = next((self.folder / "fixture").rglob("mltune.db")).parent
+        shutil.copytree(old, state)
+        shutil.copy(self.whole / "state/mltune.head", state)
+        before = self.mltune("ls", "--json", "--state", old).result
+        for _ in range(2):
+            done = self.mltune("ls", "--json", "--state", state)
+            self.assert_code(done, 0)
+            self.assertEqual(done.err, "")
+            self.assertEqual([r["run"] for r in done.result],
+                             [r["run"] for r in before])
+        self.assertEqual(list(state.glob("mltune.db.damaged-*")), [])
+
+    def test_a_head_that_does_not_fit_is_not_taken(self):
+        """Of another journal: what is read comes with its checksum, from the
+        records or the checkpoints."""
+        def turn(data):
+            data[100] ^= 0x80
+        state, data = self.damaged("state", turn)
+        head = (state / "mltune.head").read_text()
+        told = json.loads(head[9:])
+        for row in told["schema"]:  # the tables' places, exchanged
+            row[3] = {2: 4, 4: 2}.get(row[3], row[3])
+        text = json.dumps(told, separators=(",", ":"))
+        (state / "mltune.head").write_text(
+            f"{crc32c(text.encode()):08x} {text}\n")
+        self.assertIn("made anew", self.mltune("ls", "--state", state).err)
         self.check_mended(state, data)
 
     def faulty(self, fault):
@@ -196,6 +248,26 @@ class Mended(Case):
         self.assert_code(self.finish(process), 130)
         _, runs = self.listed(state)
         self.assertEqual([r[1] for r in runs], ["interrupted"])
+
+    def test_below_a_service_nothing_is_mended(self):
+        """Not by itself either, when a run is submitted: it refuses that."""
+        service = self.start("serve", "--listen", "127.0.0.1:0")
+        state = self.folder / ".mltune"
+        self.wait_until(lambda: (state / "serve.url").exists(), "the service")
+        self.write("config.json", mlr_config(max_epochs=1))
+        self.assert_code(self.mltune("submit", "config.json"), 0)
+        self.wait_until(lambda: self.listed(state)[1][0][1] == "finished",
+                        "the run's end")
+        with open(state / "mltune.db", "r+b") as f:
+            f.write(b"damage")
+        done = self.mltune("submit", "config.json")
+        if done.code:  # it has the first page in its memory, or not
+            self.assertIn("cannot be mended here", done.err)
+        self.assertEqual(list(state.glob("mltune.db.damaged-*")), [])
+        service.send_signal(signal.SIGTERM)
+        self.finish(service)
+        _, runs = self.listed(state)
+        self.assertGreaterEqual(len(runs), 1 if done.code else 2)
 
     def test_another_programs_database_stays(self):
         state = self.folder / "other"

@@ -24,7 +24,13 @@ enum {
 };
 
 /* Where SQLite's header has what is not of the schema (file format, 1.3). */
-enum { VERSIONS_AT = 18, PAGES_AT = 28, WAL_VERSION = 2 };
+enum {
+    VERSIONS_AT = 18,
+    PAGES_AT = 28,
+    TYPE_AT = 100, /* of the page behind the header (1.6) */
+    WAL_VERSION = 2,
+    LEAF_OF_A_TABLE = 13
+};
 
 static enum err head_path(const char *state, char out[FILE_PATH_MAX])
 {
@@ -141,17 +147,27 @@ static enum err read_copy(const char *state, char **out)
 
 /* ---- looked at ----------------------------------------------------------- */
 
-/* Whether the tables have the columns that are asked for. */
+/* Whether the tables have the columns that are asked for; an older journal, as
+ * of a backup that was put back, those that it had. */
 static bool has_columns(struct journal *j)
 {
-    static const char *const sql[] = {
+    static const char *const now[] = {
         ("SELECT key, id, name, config, began_ns, status, reason, result,"
          " ended_ns, sum FROM runs"),
         "SELECT run, seq, wall_ns, kind, json, sum FROM records",
         "SELECT run, began_ns, id, status, cells, json FROM listed"};
+    static const char *const first[] = {
+        ("SELECT key, id, name, config, began_ns, status, reason, result,"
+         " ended_ns FROM runs"),
+        "SELECT run, seq, wall_ns, kind, json FROM records"};
+    int64_t version = 0;
+    bool is_first =
+        !journal_ask_number(j, "PRAGMA user_version", &version, NULL) &&
+        version == 1;
+    const char *const *sql = is_first ? first : now;
     int code = SQLITE_OK;
 
-    for (int i = 0; i < 3 && code == SQLITE_OK; i++) {
+    for (int i = 0; i < (is_first ? 2 : 3) && code == SQLITE_OK; i++) {
         sqlite3_stmt *s = NULL;
 
         code = sqlite3_prepare_v2(j->db, sql[i], -1, &s, NULL);
@@ -160,8 +176,7 @@ static bool has_columns(struct journal *j)
     return code == SQLITE_OK;
 }
 
-/* Whether SQLite finds nothing wrong with the whole file. */
-static bool is_sound(struct journal *j)
+bool journal_head_sound(struct journal *j)
 {
     sqlite3_stmt *s = NULL;
     bool sound = has_columns(j) &&
@@ -219,7 +234,7 @@ enum err journal_head_check(struct journal *j, struct fault *f)
         return fault_set(f, err, "%s: out of memory", j->path);
     err = head_of(j, &head, f);
     if (!err && strcmp(head, copy) != 0)
-        fits = !same_tables(head, copy) && is_sound(j);
+        fits = !same_tables(head, copy) && journal_head_sound(j);
     mem_free(head);
     mem_free(copy);
     if (err)
@@ -378,8 +393,8 @@ static enum err take_page(const char *state, const json_t *head,
         err = fault_set(f, ERR_IO, "%s: %s", small, sqlite3_errstr(code));
     if (!err)
         err = file_read(small, HEAD_BYTES_MAX, &page, &len, f);
-    if (!err && len < PAGE_BYTES)
-        err = fault_set(f, ERR_FORMAT, "%s is too short", small);
+    if (!err && (len < PAGE_BYTES || page[TYPE_AT] != LEAF_OF_A_TABLE))
+        err = fault_set(f, ERR_FORMAT, "%s is not one page", small);
     if (!err)
         err = put_page(path, (unsigned char *)page, f);
     mem_free(page);

@@ -26,6 +26,10 @@ struct journal;
  * SQLite says counts. Cost: as a rule that of one small file. */
 enum err journal_head_check(struct journal *j, struct fault *f);
 
+/* Whether the tables are those of a journal, and SQLite finds nothing wrong
+ * with the whole file. Cost: the file is read. */
+bool journal_head_sound(struct journal *j);
+
 /* Writes the copy where there is none or another one; @j, for writing, has
  * passed the check. What cannot be written now is written by the next. */
 void journal_head_keep(struct journal *j);

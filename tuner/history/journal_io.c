@@ -10,6 +10,7 @@
 #include "tuner/history/journal_internal_io.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -23,6 +24,7 @@
 
 enum {
     APPLICATION_ID = 0x6d6c746e, /* "mltn", in the file's header */
+    OPEN_TRIES = 3,              /* of a file that others put in place */
     REMOVED_AT_ONCE = 4096,      /* records in one transaction */
     REMOVAL_PAUSE_NS = 2000000,  /* between two */
     FORGET_LEAST = 64,           /* records in one commit */
@@ -401,8 +403,27 @@ static enum err open_reader(struct journal *j, const char *state,
     return err ? err : check_schema(j, f);
 }
 
-enum err journal_open(const char *state, bool writer, int busy_ms,
-                      struct journal **out, struct fault *f)
+/* Journals that this process has open. */
+static atomic_int open_here;
+
+bool journal_open_here(void)
+{
+    return atomic_load(&open_here) > 0;
+}
+
+/* Whoever mends the journal puts another file in its place: one that was opened
+ * just before, and only now got its turn, is not the journal any more. */
+static bool has_moved(const struct journal *j)
+{
+    int moved = 0;
+
+    return sqlite3_file_control(j->db, "main", SQLITE_FCNTL_HAS_MOVED,
+                                &moved) == SQLITE_OK &&
+           moved;
+}
+
+static enum err open_once(const char *state, bool writer, int busy_ms,
+                          struct journal **out, struct fault *f)
 {
     struct journal *j = mem_calloc(1, sizeof(*j));
     enum err err;
@@ -412,14 +433,27 @@ enum err journal_open(const char *state, bool writer, int busy_ms,
     assert(busy_ms >= 0);
     j->busy_ms = busy_ms;
     err = file_join(j->path, state, "mltune.db", f);
+    atomic_fetch_add(&open_here, 1); /* journal_close counts it out */
     if (!err)
         err = writer ? open_writer(j, state, f) : open_reader(j, state, f);
+    if (!err && has_moved(j))
+        err = fault_set(f, ERR_AGAIN, "%s was put in place just now", j->path);
     if (err) {
         journal_close(j);
         return err;
     }
     *out = j;
     return ERR_OK;
+}
+
+enum err journal_open(const char *state, bool writer, int busy_ms,
+                      struct journal **out, struct fault *f)
+{
+    enum err err = ERR_AGAIN;
+
+    for (int i = 0; i < OPEN_TRIES && err == ERR_AGAIN; i++)
+        err = open_once(state, writer, busy_ms, out, f);
+    return err == ERR_AGAIN ? ERR_BUSY : err;
 }
 
 void journal_close(struct journal *j)
@@ -433,6 +467,7 @@ void journal_close(struct journal *j)
     code = sqlite3_close(j->db); /* an open transaction is rolled back */
     assert(code == SQLITE_OK);
     (void)code;
+    atomic_fetch_sub(&open_here, 1);
     mem_free(j);
 }
 

@@ -47,6 +47,10 @@ struct journal;
 enum err journal_open(const char *state, bool writer, int busy_ms,
                       struct journal **out, struct fault *f);
 
+/* Whether this process has a journal open. Closing any other descriptor of its
+ * file would drop the locks that SQLite holds on it. */
+bool journal_open_here(void);
+
 /* Drops what is not committed. Accepts NULL. */
 void journal_close(struct journal *j);
 
