@@ -2,6 +2,7 @@
 
 #include "cli/state/job.h"
 #include "cli/state/mend.h"
+#include "cli/state/serve.h"
 #include "cli/state/tune_folder.h"
 #include "tuner/history/checkpoint_io.h"
 #include "tuner/shell/state_io.h"
@@ -95,6 +96,39 @@ static bool is_blank(const char *folder)
            (access(path, F_OK) != 0 || folder_is_empty(path));
 }
 
+/* What a run has in its folder before its journal knows it. */
+static bool is_of_beginning(const char *name)
+{
+    static const char *const own[] = {
+        "lock",      "log",          "url",       RUN_SOCKET,   "job.json",
+        "tuner.log", "session.json", "snapshots", "checkpoint", "config.json"};
+    const size_t n = strlen(name);
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+        if (strncmp(name, own[i], strlen(own[i])) == 0 &&
+            (!name[strlen(own[i])] || strcmp(name + n - 4, ".tmp") == 0))
+            return true;
+    return n > 9 && strncmp(name, "node-", 5) == 0 &&
+           strspn(name + 5, "0123456789") == n - 9 &&
+           strcmp(name + n - 4, ".log") == 0;
+}
+
+/* Whether nobody else has put anything there: that would not be ours to
+ * remove. */
+static bool is_own(const char *folder)
+{
+    struct dirent *e;
+    DIR *d = opendir(folder);
+    bool own = d != NULL;
+
+    while (own && (e = readdir(d)))
+        own = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+              is_of_beginning(e->d_name);
+    if (d)
+        closedir(d);
+    return own;
+}
+
 void removal_of_unborn(const char *state, struct journal *j)
 {
     char runs[FILE_PATH_MAX], path[FILE_PATH_MAX];
@@ -111,7 +145,7 @@ void removal_of_unborn(const char *state, struct journal *j)
             !job_exists(state, e->d_name) &&
             !run_folder_alive(state, e->d_name) &&
             journal_find_run(j, e->d_name, see_run, NULL, NULL) == ERR_NOENT &&
-            is_blank(path))
+            is_own(path) && is_blank(path))
             folder_remove(path, NULL);
     if (d)
         closedir(d);

@@ -17,8 +17,8 @@ enum err removal_of_run(const char *state, const char *id, int64_t *newest,
                         struct fault *f);
 
 /* Removes the folders of runs that were killed before the journal @j of @state
- * knew them: where nothing was trained, and no service looks after them. Errors
- * are ignored. */
+ * knew them: where nothing was trained, no service looks after them, and
+ * nothing lies but what a run begins with. Errors are ignored. */
 void removal_of_unborn(const char *state, struct journal *j);
 
 #endif

@@ -65,7 +65,9 @@ enum err source_named_token(const char *state, const char *server,
     const char *given = getenv("MLTUNE_TOKEN");
 
     token[0] = '\0';
-    if (!given && strncasecmp(server, secure, sizeof(secure) - 1) != 0 &&
+    /* token_read takes an empty one for none. */
+    if (!(given && *given) &&
+        strncasecmp(server, secure, sizeof(secure) - 1) != 0 &&
         !address_is_own(state, server))
         return ERR_OK;
     return token_read(state, token, f);

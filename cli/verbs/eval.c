@@ -10,6 +10,7 @@
 #include "cli/verbs/model_use.h"
 #include "cli/verbs/scores.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +53,14 @@ static enum err compare_chunk(struct host *h, uint64_t at, uint64_t n,
     if (!err)
         err = host_truth(h, at, n, truth, f);
     for (uint64_t i = 0; !err && i < n; i++)
-        scores_add(s, row + i * columns, truth[i]);
+        if (scores_fit(s, row + i * columns, truth[i]))
+            scores_add(s, row + i * columns, truth[i]);
+        else
+            err = fault_set(f, ERR_APP,
+                            "sample %" PRIu64 ": expected a class below %u and "
+                            "its probabilities, found class %g where %g is "
+                            "true",
+                            at + i, s->classes, row[i * columns], truth[i]);
     return err;
 }
 

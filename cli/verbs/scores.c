@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <float.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +39,22 @@ void scores_deinit(struct scores *s)
     memset(s, 0, sizeof(*s));
 }
 
+static bool is_class(const struct scores *s, double k)
+{
+    return k >= 0 && k < s->classes && k <= floor(k); /* NAN is none */
+}
+
+bool scores_fit(const struct scores *s, const double *row, double truth)
+{
+    assert(s && row);
+    if (s->classes == 0)
+        return true;
+    for (unsigned k = 0; k < s->classes; k++)
+        if (isnan(row[1 + k]))
+            return false;
+    return is_class(s, row[0]) && is_class(s, truth);
+}
+
 static void add_class(struct scores *s, const double *row, unsigned truth)
 {
     unsigned predicted = (unsigned)row[0];
@@ -66,6 +81,7 @@ static void add_number(struct scores *s, double predicted, double truth)
 void scores_add(struct scores *s, const double *row, double truth)
 {
     assert(s->count < s->room);
+    assert(scores_fit(s, row, truth));
     if (s->classes)
         add_class(s, row, (unsigned)truth);
     else

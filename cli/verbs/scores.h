@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,9 +44,14 @@ struct score {
 enum err scores_init(struct scores *s, unsigned classes, uint64_t samples);
 void scores_deinit(struct scores *s);
 
-/* A sample: @row[1 + classes], the predicted class and the probabilities, or
- * the predicted number; @truth the class's number, below `classes`, or the
- * number. */
+/* Whether a sample can be added: with classes, that the predicted and the true
+ * one are numbers of classes, and that each probability is a number. An
+ * application's own code says them. */
+bool scores_fit(const struct scores *s, const double *row, double truth);
+
+/* A sample that fits: @row[1 + classes], the predicted class and the
+ * probabilities, or the predicted number; @truth the class's number, below
+ * `classes`, or the number. */
 void scores_add(struct scores *s, const double *row, double truth);
 
 /* The metrics into @out; their number. Cost O(n log n) for auc, whose pairs are

@@ -338,6 +338,18 @@ class Resume(Case):
                 left += 1
             kept |= known
         self.assertGreaterEqual(left, 3)
+        # One with files of somebody else's is none of ours.
+        for name in "results.csv", "checkpoint.csv", "node-x.log":
+            mine = runs / f"mine-{name[:4]}ab"
+            mine.mkdir(mode=0o700)
+            for file in "lock", "log", "node-0.log", name:
+                (mine / file).write_text("")
+            os.utime(mine, (0, 0))
+        self.assert_code(self.mltune("run", "config.json", "-q"), 0)
+        mine = sorted(runs.glob("mine-*"))
+        self.assertEqual([len(list(p.iterdir())) for p in mine], [4, 4, 4])
+        for folder in mine:
+            shutil.rmtree(folder)
         self.assert_code(self.mltune("run", "config.json", "-q"), 0)
         known = {r["run"] for r in json.loads(self.mltune("ls", "--json").out)}
         self.assertEqual({p.name for p in runs.iterdir()}, known)

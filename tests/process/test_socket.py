@@ -233,6 +233,11 @@ class Named(test_serve.Service):
                       ("submit", config), ("doctor",)):
             head = self.told(heard, *words, "--server", url)
             self.assertNotIn(b"authorization", head.lower(), words)
+        self.env["MLTUNE_TOKEN"] = ""  # as if it were not there
+        for words in (("pause", run), ("ls",), ("submit", config),
+                      ("doctor",)):
+            head = self.told(heard, *words, "--server", url)
+            self.assertNotIn(b"authorization", head.lower(), words)
         self.env["MLTUNE_TOKEN"] = "given-by-hand-0123456789"
         self.assertIn(b"Bearer given-by-hand",
                       self.told(heard, "pause", run, "--server", url))

@@ -87,6 +87,27 @@ static void scores_of_numbers(void **state)
     scores_deinit(&s);
 }
 
+/* What an application says may be anything: only classes are added. */
+static void scores_fit_classes_alone(void **state)
+{
+    const double odd[] = {-1, 2, 0.5, 1e300, NAN, INFINITY, -INFINITY};
+    struct scores s, numbers;
+
+    (void)state;
+    assert_int_equal(scores_init(&s, 2, 1), ERR_OK);
+    assert_int_equal(scores_init(&numbers, 0, 1), ERR_OK);
+    assert_true(scores_fit(&s, (const double[]){1, 0.2, 0.8}, 1));
+    for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
+        assert_false(scores_fit(&s, (const double[]){odd[i], 0.2, 0.8}, 1));
+        assert_false(scores_fit(&s, (const double[]){1, 0.2, 0.8}, odd[i]));
+        assert_true(scores_fit(&numbers, &odd[i], odd[i]));
+    }
+    assert_false(scores_fit(&s, (const double[]){1, NAN, 0.8}, 0));
+    assert_false(scores_fit(&s, (const double[]){1, 0.2, NAN}, 0));
+    scores_deinit(&s);
+    scores_deinit(&numbers);
+}
+
 /* No sample has no score, and too many classes are refused. */
 static void scores_at_their_bounds(void **state)
 {
@@ -108,6 +129,7 @@ int main(void)
         cmocka_unit_test(scores_of_classes),
         cmocka_unit_test(scores_of_two_classes),
         cmocka_unit_test(scores_of_numbers),
+        cmocka_unit_test(scores_fit_classes_alone),
         cmocka_unit_test(scores_at_their_bounds),
     };
 
