@@ -473,10 +473,16 @@ static void pbt_forks_the_best_in_place_of_the_worst(void **state)
     assert_int_equal(r.clocks, 32 * 12 * 4);
     assert_string_equal(r.finish.reason, "max_epochs");
     mem_free(trace);
-    /* With no share to give way it is so many settings side by side; one still
-     * does. */
-    f.strategy_settings = "{\"population\": 2, \"interval\": 12}";
+    /* A share of less than one is one; none at all is so many settings side by
+     * side. */
+    f.strategy_settings = "{\"population\": 2, \"interval\": 6}";
     mem_free(trace_of(&f, &r));
+    assert_int_equal(r.trials, 3);
+    f.strategy_settings =
+        "{\"population\": 2, \"interval\": 1, \"quantile\": 0}";
+    trace = trace_of(&f, &r);
+    assert_int_equal(occurrences(trace, "gives way"), 0);
+    mem_free(trace);
     assert_int_equal(r.trials, 2);
     assert_int_equal(r.clocks, 32 * 12 * 2);
 }
@@ -525,6 +531,7 @@ static void complete_prunes(void **state)
     assert_non_null(strstr(trace, "trial 5 is trained to its end"));
     assert_true(occurrences(trace, " is pruned after ") >= 2);
     assert_true(r.clocks < 32 * 12 * 12 && r.clocks > 32 * 12 * 5);
+    assert_non_null(strstr(trace, "all 12 settings were trained or pruned"));
     mem_free(trace);
     /* Rungs at 1 and 4 epochs: the first trial passes them, of the others those
      * that are among the best quarter by then. */

@@ -139,8 +139,9 @@ static void finish(struct complete *s)
     char text[128];
 
     assert(!s->x);
-    snprintf(text, sizeof(text), "all %u settings were trained to their ends",
-             s->ct.trials.n);
+    snprintf(text, sizeof(text), "all %u settings were %s", s->ct.trials.n,
+             s->pruner.rule == PRUNER_NONE ? "trained to their ends"
+                                           : "trained or pruned");
     contest_finish(&s->ct, winner, text);
 }
 

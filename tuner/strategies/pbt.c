@@ -120,12 +120,13 @@ static uint32_t ranked(struct pbt *p, struct contestant *out[TRIALS_LIVE_MAX],
     return n;
 }
 
-/* How many of @n give way after an interval, and to how many. */
+/* How many of @n give way after an interval, and to how many: with a quantile
+ * at least one. */
 static uint32_t tail(const struct pbt *p, uint32_t n)
 {
     uint32_t k = (uint32_t)(p->quantile * n);
 
-    return k > 0 || n < 2 ? k : 1;
+    return k > 0 || n < 2 || p->quantile == 0 ? k : 1;
 }
 
 /* ---- exploit and explore ------------------------------------------------- */

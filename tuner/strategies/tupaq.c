@@ -178,7 +178,8 @@ static void finish(struct tupaq *s)
     struct contest *ct = &s->ct;
     char text[96];
 
-    snprintf(text, sizeof(text), "all %u settings were given up or trained",
+    snprintf(text, sizeof(text),
+             "all %u settings of this search were given up or trained",
              ct->trials.n);
     contest_finish(ct, ct->leader ? contest_trial(ct, ct->leader) : NULL, text);
 }
