@@ -109,7 +109,7 @@ void handle_model(const struct route_call *call, struct response *out)
     h = list_run(call, out);
     found = h != NULL;
     if (found)
-        whole = h->finished && h->model.path[0];
+        whole = history_finished(h) && history_model_path(h)[0];
     view_unlock(call->view);
     if (whole)
         response_export(out, run, model_formats[format].name,

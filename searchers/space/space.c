@@ -130,6 +130,12 @@ const char *space_name(const struct space *s, size_t index)
     return s->tunable[index].name;
 }
 
+const struct tunable *space_tunable(const struct space *s, size_t index)
+{
+    assert(index < s->len);
+    return &s->tunable[index];
+}
+
 int space_find(const struct space *s, const char *name)
 {
     assert(name);

@@ -78,9 +78,10 @@ struct setting {
 
 void space_init(struct space *s);
 
-/* Number of tunables, and the name of one. */
+/* Number of tunables; the name of one; and one. */
 size_t space_len(const struct space *s);
 const char *space_name(const struct space *s, size_t index);
+const struct tunable *space_tunable(const struct space *s, size_t index);
 
 /* Index of the tunable @name, or -1. */
 int space_find(const struct space *s, const char *name);

@@ -311,6 +311,9 @@ const struct history_epoch *history_epoch_of(const struct history *h,
 /* The newest snapshot; NULL before. */
 const struct history_snapshot *history_last_snapshot(const struct history *h);
 
+/* Path of the model that the run has written; "": none. */
+const char *history_model_path(const struct history *h);
+
 /* Whether a resume has something to go on from that a new run has not: a
  * snapshot, or a trial (a first search writes no snapshots; its trials are
  * known to a resume). */

@@ -43,6 +43,11 @@ const struct history_snapshot *history_last_snapshot(const struct history *h)
     return h->snapshots ? &h->snapshot[h->snapshots - 1] : NULL;
 }
 
+const char *history_model_path(const struct history *h)
+{
+    return h->model.path;
+}
+
 bool history_has_work(const struct history *h)
 {
     return history_last_snapshot(h) || history_trials_made(h) > 0;

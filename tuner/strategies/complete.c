@@ -139,7 +139,8 @@ static void finish(struct complete *s)
     char text[128];
 
     assert(!s->x);
-    snprintf(text, sizeof(text), "all %u settings were %s", s->ct.trials.n,
+    snprintf(text, sizeof(text), "all %u settings were %s",
+             contest_begun(&s->ct),
              s->pruner.rule == PRUNER_NONE ? "trained to their ends"
                                            : "trained or pruned");
     contest_finish(&s->ct, winner, text);

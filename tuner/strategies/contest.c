@@ -239,6 +239,11 @@ uint32_t contest_shortages(struct contest *ct)
     return n;
 }
 
+uint32_t contest_begun(const struct contest *ct)
+{
+    return ct->trials.n;
+}
+
 uint32_t contest_left(const struct contest *ct)
 {
     return ct->trials.max - ct->trials.n;

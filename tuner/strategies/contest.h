@@ -132,7 +132,8 @@ enum contest_state contest_ready(struct contest *ct, struct contestant *x);
 /* How often memory was lacking since the last call. */
 uint32_t contest_shortages(struct contest *ct);
 
-/* Trials that may still be begun. */
+/* Trials that were begun, and that may still be. */
+uint32_t contest_begun(const struct contest *ct);
 uint32_t contest_left(const struct contest *ct);
 
 /* No trial can be begun any more: the number is used up, the searcher has no

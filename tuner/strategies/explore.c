@@ -40,7 +40,7 @@ void explore_setting(const struct explore *e, const struct space *s,
     assert(e->factor > 1);
     assert(e->resample >= 0 && e->resample <= 1);
     for (size_t i = 0; i < n; i++) {
-        const struct tunable *t = &s->tunable[axis[i]];
+        const struct tunable *t = space_tunable(s, axis[i]);
         double *value = &y.value[axis[i]];
 
         /* Three draws whatever comes of them: what one tunable gets does not

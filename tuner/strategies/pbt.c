@@ -153,7 +153,7 @@ static struct contestant *child(struct pbt *p, struct member *m)
     struct setting setting;
     struct rng rng;
 
-    rng_init(&rng, rng_mix(board_seed(p->c), p->ct.trials.n + 1));
+    rng_init(&rng, rng_mix(board_seed(p->c), contest_begun(&p->ct) + 1));
     explore_setting(&p->explore, board_space(p->c), &parent->t->setting, &rng,
                     &setting);
     x = contest_inherit(&p->ct, parent, &setting);

@@ -87,7 +87,7 @@ static double best_quality(const struct tupaq *s)
 {
     double best = 0;
 
-    for (uint32_t i = 0; i < s->ct.trials.n; i++)
+    for (uint32_t i = 0; i < contest_begun(&s->ct); i++)
         best = fmax(best, quality(s, s->ct.x[i].best));
     return best;
 }
@@ -180,7 +180,7 @@ static void finish(struct tupaq *s)
 
     snprintf(text, sizeof(text),
              "all %u settings of this search were given up or trained",
-             ct->trials.n);
+             contest_begun(ct));
     contest_finish(ct, ct->leader ? contest_trial(ct, ct->leader) : NULL, text);
 }
 
