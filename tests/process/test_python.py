@@ -432,7 +432,7 @@ class Slices(Program):
         t = self.tuner
         self.load()
         self.fork(1)
-        op = t.schedule(1, 0, 10**7, 10)
+        op = t.schedule(1, 0, 40 * 1000, 40)  # windows: as many as may be
         reports, begun = 0, len(t.beats)
         while (reports < 3 or len(t.beats) < begun + 3 or
                t.beats[-1][1]["clocks"] <= 100):
@@ -689,6 +689,17 @@ class Looks(unittest.TestCase):
             threading.Timer(0.1, self.node.told).start()
             self.assertTrue(self.node.is_idle())
         self.assertFalse(self.node._untold)
+
+    def test_what_waits_is_known(self):
+        from mltune import _node
+        self.assertFalse(self.node.another_waits(1))
+        for kind, branch, another in (("schedule", 1, False),
+                                      ("schedule", 2, True),
+                                      ("free", 1, True)):
+            self.node._queue.clear()
+            self.node._queue.append(_node.Operation(
+                {"kind": kind, "op": 1, "branch": branch}))
+            self.assertIs(self.node.another_waits(1), another)
 
     def test_a_look_does_not_come_before_what_waits(self):
         self.node._queue.append("operation")

@@ -382,8 +382,9 @@ class Engine:
 
     def _next(self) -> Optional[Operation]:
         """The next operation. What the slice before did is looked at while the
-        tuner decides on it: that keeps the next one waiting only where it comes
-        so soon that the program has then not waited as long again."""
+        tuner decides on it, where none was there when that slice ended. It keeps
+        the next one waiting only where that comes so soon that the program has
+        then not waited as long again."""
         self._late_s = 0.0
         if self._left is None or not self.node.is_idle():
             return self.node.take()
@@ -468,8 +469,10 @@ class Engine:
                     self.registry.abandon()
                 else:
                     b.held, self._left = held, b
-                    if b.state.refs > 1 or not b.state.own:
-                        self._look()  # it has copies, of which some may go
+                    # It has copies, of which some may go; or there is no wait.
+                    if b.state.refs > 1 or not b.state.own or \
+                            self.node.another_waits(b.number):
+                        self._look()
                 b.place = place
             self._count_memory()
         switch = time.perf_counter() - turn - ran_s

@@ -437,6 +437,13 @@ class Node:
                                 self.stopped, TOLD_S)
             return not self._queue and not self.stopped
 
+    def another_waits(self, branch: int) -> bool:
+        """Whether the next operation is there, and no slice of @branch."""
+        with self._mutex:
+            return bool(self._queue) and (
+                self._queue[0].kind != "schedule" or
+                self._queue[0].branch != branch)
+
     def told(self) -> None:
         """All that was given to `send` is on its way."""
         if self._untold:
