@@ -175,11 +175,12 @@ static void fill(struct pbt *p, struct member *m)
     struct contestant *x = NULL;
 
     assert(!m->trial && !m->closed);
-    if (m->parent && !inherits)
-        m->closed = true; /* until somebody gives way again */
-    else if (contest_left(&p->ct) == 0 || (!inherits && contest_spent(&p->ct)))
-        m->closed = true;
-    else if (inherits)
+    /* What it was to go on from may be gone: until somebody gives way again. */
+    m->closed = (m->parent && !inherits) || contest_left(&p->ct) == 0 ||
+                (!inherits && contest_spent(&p->ct));
+    if (m->closed)
+        return;
+    if (inherits)
         x = child(p, m);
     else
         x = contest_begin(&p->ct);
