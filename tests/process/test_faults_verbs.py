@@ -34,7 +34,7 @@ class Recover(test_faults.ResumeTuner):
         self.before = contents(self.work / ".mltune")
         done = self.recover("whole", {})
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.whole = sorted(contents(self.work / "whole"))
+        self.files = sorted(contents(self.work / "whole"))
         shutil.rmtree(self.work / "whole")
 
     def recover(self, to, variables):
@@ -63,8 +63,8 @@ class Recover(test_faults.ResumeTuner):
             if done.returncode != 0:
                 raise Wrong(f"recover exits {done.returncode}: {done.stderr}")
         there = sorted(contents(self.work / "new"))
-        if there != self.whole:
-            raise Wrong(f"recovered: {there}, expected {self.whole}: {said}")
+        if there != self.files:
+            raise Wrong(f"recovered: {there}, expected {self.files}: {said}")
         done = self.plain("resume", self.run_id, "--state", "new")
         self.compare(done.stdout, "what was recovered")
 
@@ -81,8 +81,8 @@ class Save(test_faults.Faults):
         (self.run_id, _, _), = self.runs()
         done = self.save("../whole", {})
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.whole = contents(self.folder / "whole")
-        self.assertTrue(self.whole)
+        self.files = contents(self.folder / "whole")
+        self.assertTrue(self.files)
 
     def save(self, to, variables):
         return self.plain("save", self.run_id, "--from", "last", "--out", to,
@@ -100,7 +100,7 @@ class Save(test_faults.Faults):
             done = self.save("saved", {})
             if done.returncode != 0:
                 raise Wrong(f"save exits {done.returncode}: {done.stderr}")
-        if contents(self.work / "saved") != self.whole:
+        if contents(self.work / "saved") != self.files:
             raise Wrong(f"another model: {said}")
 
     def test_calls_that_fail(self):
