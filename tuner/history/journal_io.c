@@ -24,10 +24,11 @@
 
 enum {
     APPLICATION_ID = 0x6d6c746e, /* "mltn", in the file's header */
-    OPEN_TRIES = 3,              /* of a file that others put in place */
-    REMOVED_AT_ONCE = 4096,      /* records in one transaction */
-    REMOVAL_PAUSE_NS = 2000000,  /* between two */
-    FORGET_LEAST = 64,           /* records in one commit */
+    OPEN_TRIES = 10, /* of a file that others put in place, or close */
+    OPEN_AGAIN_MS = 5,
+    REMOVED_AT_ONCE = 4096,     /* records in one transaction */
+    REMOVAL_PAUSE_NS = 2000000, /* between two */
+    FORGET_LEAST = 64,          /* records in one commit */
     FORGET_MOST = 1024
 };
 
@@ -422,8 +423,19 @@ static bool has_moved(const struct journal *j)
            moved;
 }
 
+/* Who closes the journal as the last one takes its log away; whoever opened it
+ * at that moment has looked for the log and does not find it. */
+static bool has_vanished(const struct journal *j)
+{
+    int code = j->db ? sqlite3_errcode(j->db) & 0xff : SQLITE_OK;
+
+    return (code == SQLITE_CANTOPEN || code == SQLITE_IOERR) &&
+           sqlite3_system_errno(j->db) == ENOENT && access(j->path, F_OK) == 0;
+}
+
+/* @again: it may be opened if that is tried again. */
 static enum err open_once(const char *state, bool writer, int busy_ms,
-                          struct journal **out, struct fault *f)
+                          struct journal **out, bool *again, struct fault *f)
 {
     struct journal *j = mem_calloc(1, sizeof(*j));
     enum err err;
@@ -436,8 +448,12 @@ static enum err open_once(const char *state, bool writer, int busy_ms,
     atomic_fetch_add(&open_here, 1); /* journal_close counts it out */
     if (!err)
         err = writer ? open_writer(j, state, f) : open_reader(j, state, f);
-    if (!err && has_moved(j))
-        err = fault_set(f, ERR_AGAIN, "%s was put in place just now", j->path);
+    *again = err == ERR_IO && has_vanished(j);
+    if (!err && has_moved(j)) {
+        *again = true;
+        err = fault_set(f, ERR_BUSY, "%s is put in place again and again",
+                        j->path);
+    }
     if (err) {
         journal_close(j);
         return err;
@@ -449,11 +465,14 @@ static enum err open_once(const char *state, bool writer, int busy_ms,
 enum err journal_open(const char *state, bool writer, int busy_ms,
                       struct journal **out, struct fault *f)
 {
-    enum err err = ERR_AGAIN;
+    bool again = false;
+    enum err err = open_once(state, writer, busy_ms, out, &again, f);
 
-    for (int i = 0; i < OPEN_TRIES && err == ERR_AGAIN; i++)
-        err = open_once(state, writer, busy_ms, out, f);
-    return err == ERR_AGAIN ? ERR_BUSY : err;
+    for (int i = 1; i < OPEN_TRIES && err && again; i++) {
+        sqlite3_sleep(OPEN_AGAIN_MS);
+        err = open_once(state, writer, busy_ms, out, &again, f);
+    }
+    return err;
 }
 
 void journal_close(struct journal *j)

@@ -56,14 +56,17 @@ enum { BEGINNERS = 4, BEGINNINGS = 20 };
 static void begin_journal(const int gate[2])
 {
     struct journal *j = NULL;
+    struct fault f = {0};
     enum err err;
     char byte;
 
     close(gate[1]);
     if (read(gate[0], &byte, 1) != 0)
         _exit(ERR_IO);
-    err = journal_open(dir, true, 60000, &j, NULL);
+    err = journal_open(dir, true, 60000, &j, &f);
     journal_close(j);
+    if (err)
+        fprintf(stderr, "%s\n", f.text);
     _exit((int)err);
 }
 
