@@ -25,7 +25,9 @@ struct outgoing {
     struct MHD_Connection *connection;
     struct reaper_entry *entry;
     struct subprocess process;
-    int fd; /* of its pipe, not blocking */
+    char run[RESPONSE_RUN_MAX];
+    const char *format; /* static */
+    int fd;             /* of its pipe, not blocking */
     bool suspended;
     size_t len, at; /* read from the pipe, and taken */
     char block[EXPORT_BLOCK];
@@ -39,6 +41,7 @@ static enum err start_process(struct outgoing *x, const struct response *r,
     char *const argv[] = {"mltune",   "export",
                           "--format", (char *)r->export_format,
                           "--out",    "-",
+                          "--run", /* no folder of that name here */
                           "--state",  (char *)x->owner->state,
                           "--",       (char *)r->export_run,
                           NULL};
@@ -133,7 +136,11 @@ static enum err refill(struct outgoing *x)
     if (n < 0)
         return ERR_IO;
     subprocess_wait(&x->process, -1, -1);
-    return x->process.code == 0 ? ERR_NOENT : ERR_IO;
+    if (x->process.code == 0)
+        return ERR_NOENT;
+    log_event(LOG_WARN, "export_failed", "run=%s format=%s code=%d", x->run,
+              x->format, x->process.code);
+    return ERR_IO;
 }
 
 /* The library's question for more. */
@@ -245,6 +252,8 @@ struct outgoing *exports_start(struct exports *e,
         response_json(out, 200, NULL); /* 503 */
         return NULL;
     }
+    snprintf(x->run, sizeof(x->run), "%s", r->export_run);
+    x->format = r->export_format;
     err = start_process(x, r, &f);
     event.data.ptr = x;
     if (!err && epoll_ctl(e->wake_fd, EPOLL_CTL_ADD, x->fd, &event) != 0)

@@ -3,11 +3,14 @@
 #include "api/http/event_log.h"
 #include "api/view/list.h"
 #include "api/view/view.h"
+#include "base/file_io.h"
 #include "base/mem.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- events -------------------------------------------------------------- */
 
@@ -102,6 +105,7 @@ void handle_model(const struct route_call *call, struct response *out)
 {
     size_t format = (size_t)route_arg(call, "format")->number;
     const char *run = route_arg(call, "run")->text;
+    char path[FILE_PATH_MAX] = "";
     const struct history *h;
     bool found, whole = false;
 
@@ -110,8 +114,17 @@ void handle_model(const struct route_call *call, struct response *out)
     found = h != NULL;
     if (found)
         whole = history_finished(h) && history_model_path(h)[0];
-    view_unlock(call->view);
     if (whole)
+        snprintf(path, sizeof(path), "%s", history_model_path(h));
+    view_unlock(call->view);
+    /* Deleted, or moved. */
+    if (whole && access(path, F_OK) != 0 &&
+        (errno == ENOENT || errno == ENOTDIR))
+        response_problem(out, 404, "model_not_found", NULL,
+                         "the model of run %s is no longer where the run wrote "
+                         "it: %s",
+                         run, path);
+    else if (whole)
         response_export(out, run, model_formats[format].name,
                         model_formats[format].type);
     else if (found)

@@ -24,6 +24,7 @@ enum { FORMATS = sizeof(formats) / sizeof(*formats) };
 
 struct export_arguments {
     const char *state, *format, *out;
+    bool run; /* its operand is a run, no folder */
 };
 
 /* What is written: of a run, or of a model. */
@@ -226,7 +227,8 @@ static int export_model(const struct export_arguments *a,
     struct export_model m = {.dir = found.dir};
     struct export_work w = {.ops = ops, .model = &m, .name = found.name};
     struct fault f = {0};
-    enum err err = model_find(word, a->state, &found, &f);
+    enum err err = a->run ? model_find_run(word, a->state, &found, &f)
+                          : model_find(word, a->state, &found, &f);
 
     if (!err)
         err = model_read(found.dir, &m.model, &f);
@@ -255,6 +257,7 @@ int verb_export(int argc, char **argv)
          "where (RUN-FORMAT here; - is standard output: of a folder a tar "
          "archive)",
          &a.out},
+        {"run", 0, OPTION_FLAG, NULL, "RUN is a run, never a folder", &a.run},
         STATE_OPTION(a.state),
     };
     const struct usage usage = {

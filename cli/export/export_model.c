@@ -39,22 +39,45 @@ static enum err copy_bytes(int fd, const char *path, FILE *out, struct fault *f)
     return n < 0 ? fault_errno(f, ERR_IO, errno, "%s", path) : ERR_OK;
 }
 
-/* The file @ctx, a path. A device or a pipe would not end, or not begin. */
+/* A device or a pipe would not end, or not begin. */
+static enum err open_file(const char *path, int *fd, struct fault *f)
+{
+    struct stat st;
+
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (*fd < 0 && errno != ELOOP && errno != ENXIO)
+        return fault_errno(f, ERR_IO, errno, "%s", path);
+    if (*fd >= 0 && fstat(*fd, &st) == 0 && S_ISREG(st.st_mode))
+        return ERR_OK;
+    if (*fd >= 0)
+        close(*fd);
+    return fault_set(f, ERR_FORMAT,
+                     "%s: expected a file of the model, found a link, or "
+                     "another kind of file",
+                     path);
+}
+
+/* The file @ctx, a path. */
 static enum err copy_file(const void *ctx, FILE *out, struct fault *f)
 {
     const char *path = ctx;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    struct stat st;
-    enum err err;
+    int fd;
+    enum err err = open_file(path, &fd, f);
 
-    if (fd < 0)
-        return fault_errno(f, ERR_IO, errno, "%s", path);
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-        err =
-            fault_set(f, ERR_FORMAT, "%s: expected a file of the model", path);
-    else
-        err = copy_bytes(fd, path, out, f);
+    if (err)
+        return err;
+    err = copy_bytes(fd, path, out, f);
     close(fd);
+    return err;
+}
+
+static enum err check_file(const char *path, struct fault *f)
+{
+    int fd;
+    enum err err = open_file(path, &fd, f);
+
+    if (!err)
+        close(fd);
     return err;
 }
 
@@ -66,7 +89,7 @@ static int is_content(const struct dirent *e)
 static enum err put_folder(const char *dir, const char *within, int depth,
                            const struct export_target *t, struct fault *f);
 
-/* @path, called @name in the export. */
+/* @path, called @name in the export. Without @t it is looked at alone. */
 static enum err put_entry(const char *path, const char *name, int depth,
                           const struct export_target *t, struct fault *f)
 {
@@ -75,7 +98,8 @@ static enum err put_entry(const char *path, const char *name, int depth,
     if (lstat(path, &st) != 0)
         return fault_errno(f, ERR_IO, errno, "%s", path);
     if (!S_ISDIR(st.st_mode))
-        return export_file(t, name, copy_file, path, f);
+        return t ? export_file(t, name, copy_file, path, f)
+                 : check_file(path, f);
     if (depth == DEPTH_MAX)
         return fault_set(f, ERR_LIMIT, "%s: folders deeper than %d", path,
                          DEPTH_MAX);
@@ -111,7 +135,10 @@ static enum err put_folder(const char *dir, const char *within, int depth,
 static enum err write_folder(const struct export_model *m,
                              const struct export_target *t, struct fault *f)
 {
-    return put_folder(m->dir, "", 0, t, f);
+    /* An archive that is refused half way is broken off: all before it. */
+    enum err err = put_folder(m->dir, "", 0, NULL, f);
+
+    return err ? err : put_folder(m->dir, "", 0, t, f);
 }
 
 const struct export_ops export_folder = {

@@ -57,6 +57,13 @@ static void name_folder(const char *word, char out[FILE_PATH_MAX])
     snprintf(out, FILE_PATH_MAX, "%.*s", (int)end, word);
 }
 
+enum err model_find_run(const char *word, const char *state,
+                        struct found_model *out, struct fault *f)
+{
+    assert(word && state && out);
+    return model_of_run(word, state, out, f);
+}
+
 enum err model_find(const char *word, const char *state,
                     struct found_model *out, struct fault *f)
 {

@@ -16,6 +16,11 @@ struct found_model {
     char name[FILE_PATH_MAX]; /* the run's id, or the folder's last name */
 };
 
+/* As model_find, but @word is never a folder: it comes from somebody else, or
+ * names a run that is known. */
+enum err model_find_run(const char *word, const char *state,
+                        struct found_model *out, struct fault *f);
+
 /* @word is a folder with model.json in it, else a run of the folder @state. A
  * run has a model once its end says so. Errors: ERR_NOENT (neither; a run
  * without a model), those of the journal. */

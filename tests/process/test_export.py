@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import sqlite3
@@ -411,8 +412,13 @@ class OverHttp(Service):
                         "the writers to be gone")
         self.assertEqual(self.fetch("jsonl")[0].status, 200)
         # The last one ends with the service.
-        self.assert_code(self.end(), 143)
+        done = self.end()
+        self.assert_code(done, 143)
         self.wait_until(lambda: not self.marked(), "the last writer to go")
+        # Each that failed is in the log.
+        for form in "csv", "jsonl":
+            self.assertIn(f"export_failed run={self.run_id} format={form}",
+                          done.err)
 
     def check_model(self):
         """The model's folder as an archive, and as a file of ONNX; the same
@@ -459,3 +465,48 @@ class OverHttp(Service):
         self.check_refusals()
         self.check_broken_off()
         self.check_few_at_a_time()
+
+
+class Models(Service):
+    """A run's model, from the server."""
+
+    def test_models_that_are_not_as_they_were_written(self):
+        """A folder of the run's name where the service is, a link among the
+        model's files, and a model that was moved."""
+        self.run_id = self.submit(mlr_config(max_epochs=1))
+        self.wait_for_status(self.run_id, "finished")
+        path = f"/api/v1/runs/{self.run_id}/model"
+        model = self.folder / ".mltune/runs" / self.run_id / "model"
+        other = self.folder / self.run_id
+        shutil.copytree(model, other)
+        (other / "secret").write_text("not the model's")
+        connection = http.client.HTTPConnection(*self.address, timeout=60)
+        connection.request("GET", path)
+        reply = connection.getresponse()
+        self.assertFalse(b"secret" in reply.read())
+        connection.close()
+        self.assertEqual(reply.status, 200)
+        words = ("export", self.run_id, "--format", "model", "--out")
+        self.assert_code(self.mltune(*words, "whole", "--run"), 0)
+        self.assertFalse((self.folder / "whole/secret").exists())
+        self.assert_code(self.mltune(*words, "shadow"), 0)
+        self.assertTrue((self.folder / "shadow/secret").exists())
+        shutil.rmtree(other)
+        # Behind more bytes than an answer waits for.
+        (model / "x.npy").write_bytes(bytes(1 << 20))
+        (model / "z").symlink_to("model.json")
+        self.assertEqual(self.get(path, 500)["code"], "export_failed")
+        done = self.mltune(*words, "-")
+        self.assertEqual((done.code, done.out), (78, ""))
+        self.assertIn("model/z: expected a file of the model", done.err)
+        (model / "z").unlink()
+        (model / "x.npy").unlink()
+        model.rename(self.folder / "moved")
+        for query in "", "?format=onnx":
+            told = self.get(path + query, 404)
+            self.assertEqual(told["code"], "model_not_found")
+            self.assertIn("no longer where", told["detail"])
+        done = self.end()
+        self.assert_code(done, 143)
+        self.assertIn(f"export_failed run={self.run_id} format=model",
+                      done.err)
