@@ -85,15 +85,22 @@ int subrun_wait(struct subrun *c, int signal_fd, struct text *out, int *signal)
 
     assert(out);
     assert(signal);
-    while (open && (ms = left_ms(until)) != 0) {
-        int n = poll(fds, 2, ms);
+    /* One that has closed its output may go on, and hears signals still. */
+    while (!c->process.ended && (ms = left_ms(until)) != 0) {
+        int n;
 
+        fds[0].fd = open ? c->out_fd : c->process.end_fd;
+        n = poll(fds, 2, ms);
         if (n < 0 && errno != EINTR)
             break;
         if (n > 0 && fds[1].revents)
             pass_on(c, signal_fd, signal, &until);
-        if (n > 0 && fds[0].revents)
+        if (n <= 0 || !fds[0].revents)
+            continue;
+        if (open)
             open = take_output(c, out);
+        else
+            subprocess_poll(&c->process);
     }
     close(c->out_fd);
     if (left_ms(until) == 0 ||

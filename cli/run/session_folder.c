@@ -258,18 +258,18 @@ enum err session_register(struct session *s, struct fault *f)
 
 enum err session_reopen(struct session *s, struct fault *f)
 {
-    char *config = NULL;
+    char *config = NULL; /* it keeps its own */
     enum err err;
 
     assert(s->begun);
     if (!s->o->resume)
         return ERR_OK;
-    err = journal_reopen_run(s->journal, f);
-    if (err || !s->o->reconfigured)
-        return err;
-    config = json_write(s->o->config, 0);
-    err = config ? journal_configure_run(s->journal, s->folder.id, config, f)
-                 : fault_set(f, ERR_NOMEM, "out of memory");
+    if (s->o->reconfigured) {
+        config = json_write(s->o->config, 0);
+        if (!config)
+            return fault_set(f, ERR_NOMEM, "out of memory");
+    }
+    err = journal_reopen_run(s->journal, s->folder.id, config, f);
     mem_free(config);
     return err;
 }

@@ -276,10 +276,13 @@ static void ask_to_end(struct supervisor *s, struct fleet_run *run, pid_t tuner)
 static void watch_over(struct supervisor *s, struct fleet_run *run)
 {
     int64_t beat = run_folder_beaten(s->fleet->state, run->id);
-    enum vigil_verdict verdict =
-        vigil_look(&run->vigil, beat, clock_monotonic(), s->o->silence);
-    pid_t tuner = verdict == VIGIL_BEATS ? 0 : tuner_of(s, run);
+    enum vigil_verdict verdict;
+    pid_t tuner;
 
+    if (run->child.pid)
+        run->vigil.beats = true; /* this very program does */
+    verdict = vigil_look(&run->vigil, beat, clock_monotonic(), s->o->silence);
+    tuner = verdict == VIGIL_BEATS ? 0 : tuner_of(s, run);
     if (tuner <= 0)
         return;
     if (verdict == VIGIL_STOPPED)

@@ -15,8 +15,10 @@ enum vigil_verdict vigil_look(struct vigil *p, int64_t beat, time_ns now,
     /* Once asked it ends, whatever its loop does meanwhile. */
     if (beat != p->beat && !p->asked)
         p->silent = 0;
+    if (beat && p->beat && beat != p->beat)
+        p->beats = true;
     p->beat = beat;
-    if (p->silent < silence)
+    if (!p->beats || p->silent < silence)
         return VIGIL_BEATS;
     if (!p->asked) {
         p->asked = true;

@@ -1,7 +1,8 @@
 /* A vigil over a tuner: how long it has given no sign of life.
  *
  * Pure. The time is counted by looks, each for VIGIL_STEP_MAX at most: where
- * the whole machine stood still, or the service alone, nobody was silent.
+ * the whole machine stood still, or the service alone, nobody was silent. Only
+ * who beats can fall silent: a tuner of an older binary, taken over, does not.
  */
 #ifndef CLI_VIGIL_H
 #define CLI_VIGIL_H
@@ -23,15 +24,17 @@ enum vigil_verdict {
     VIGIL_GONE     /* it has not ended: to be killed */
 };
 
-/* All 0: a tuner that has just begun. */
+/* All 0: a tuner of which nothing is known. */
 struct vigil {
-    int64_t beat;   /* the last sign that was seen, whatever it means */
+    int64_t beat;   /* the last sign that was seen; 0: none */
+    bool beats;     /* it does: known, or seen in a sign that changed */
     time_ns looked; /* when; 0: not yet */
     time_ns silent; /* since that sign */
     bool asked;     /* to end */
 };
 
-/* A look at @now, with the newest sign @beat. @silence > 0: what is too long.
+/* A look at @now, with the newest sign @beat (0: there is none yet, which is
+ * not a beat). @silence > 0: what is too long.
  */
 enum vigil_verdict vigil_look(struct vigil *p, int64_t beat, time_ns now,
                               time_ns silence);

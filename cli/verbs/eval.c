@@ -2,6 +2,7 @@
 #include "apps/data/samples.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -10,6 +11,7 @@
 #include "cli/verbs/model_use.h"
 #include "cli/verbs/scores.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -176,15 +178,19 @@ static int print_json(const struct model *m, const char *dir, const char *data,
  * stand before the rows' names too. */
 static void print_confusion(const struct verdict *v)
 {
-    const char *const *name = v->column->label;
+    char name[TEXT_CLASSES_MAX][SAMPLES_NAME_BYTES_MAX];
     unsigned n = v->scores.classes;
     int widest = 9, cell; /* of "predicted" */
     bool numbers = false;
     char text[32];
 
+    assert(n <= TEXT_CLASSES_MAX);
     for (unsigned k = 0; k < n; k++) {
-        int length = (int)strnlen(name[k], SAMPLES_NAME_BYTES_MAX);
+        int length;
 
+        snprintf(name[k], sizeof(name[k]), "%s", v->column->label[k]);
+        text_clean(name[k]);
+        length = (int)strlen(name[k]);
         numbers |= length > TEXT_NAME_MAX;
         widest = length > widest ? length : widest;
     }

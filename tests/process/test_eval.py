@@ -111,6 +111,12 @@ class EvalTest(Case):
                 "counts": metrics.confusion_matrix(truth, said).tolist()})
         done = self.mltune("eval", "model", "all.csv")
         self.assertIn(f"\n 1 {long}  ", done.out)
+        # A name is data: the terminal is not to obey it.
+        self.table(lambda x, e: numpy.where(x[:, 0] > 0, "\x9b31mred", "off"),
+                   "mlr")
+        done = self.mltune("eval", "model", "all.csv")
+        self.assertRegex(done.out, "\n[?]+31mred  ")
+        self.assertNotIn("\x9b", done.out)
         # One class alone has no area under the curve.
         self.table(lambda x, e: numpy.where(x[:, 0] > 0, "on", "off"), "mlr")
         self.write("one.csv", "a,b,y\n1,2,on\n2,1,on\n")

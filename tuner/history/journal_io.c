@@ -676,16 +676,42 @@ enum err journal_take_run(struct journal *j, const char *id, struct fault *f)
     return renew_log(j, f);
 }
 
-enum err journal_reopen_run(struct journal *j, struct fault *f)
+/* Whatever follows is of one transaction, until the commit. */
+static enum err begin(struct journal *j, const char *doing, struct fault *f)
+{
+    enum err err = j->open ? ERR_OK : run_statement(j, BEGIN, doing, f);
+
+    j->open = !err;
+    return err;
+}
+
+static enum err configure(struct journal *j, const char *id, const char *config,
+                          struct fault *f)
+{
+    sqlite3_stmt *s = j->statement[CONFIGURE];
+
+    sqlite3_bind_int64(s, 1, j->run);
+    bind_text(s, 2, config);
+    sqlite3_bind_int64(s, 3, journal_run_sum(id, config));
+    return run_statement(j, CONFIGURE, "change the configuration", f);
+}
+
+enum err journal_reopen_run(struct journal *j, const char *id,
+                            const char *config, struct fault *f)
 {
     enum err err;
 
     assert(j->run > 0);
+    err = begin(j, "continue the run", f);
+    if (err)
+        return err;
     /* The others are NULL. */
     sqlite3_bind_int64(j->statement[END_RUN], 1, j->run);
     err = run_statement(j, END_RUN, "continue the run", f);
     if (!err)
         err = unlist(j, f);
+    if (!err && config)
+        err = configure(j, id, config, f);
     if (!err)
         err = journal_commit(j, false, f);
     if (err) {
@@ -700,7 +726,7 @@ enum err journal_continue_run(struct journal *j, const char *id,
 {
     enum err err = journal_take_run(j, id, f);
 
-    return err ? err : journal_reopen_run(j, f);
+    return err ? err : journal_reopen_run(j, id, NULL, f);
 }
 
 uint64_t journal_last(const struct journal *j)
@@ -731,20 +757,6 @@ void journal_forget(struct journal *j, uint64_t number, uint64_t keep)
     j->keep = keep;
 }
 
-enum err journal_configure_run(struct journal *j, const char *id,
-                               const char *config, struct fault *f)
-{
-    sqlite3_stmt *s = j->statement[CONFIGURE];
-    enum err err;
-
-    assert(j->run > 0 && !j->open);
-    sqlite3_bind_int64(s, 1, j->run);
-    bind_text(s, 2, config);
-    sqlite3_bind_int64(s, 3, journal_run_sum(id, config));
-    err = run_statement(j, CONFIGURE, "change the configuration", f);
-    return err ? err : flush_log(j, f);
-}
-
 enum err journal_append(struct journal *j, const char *kind, const char *json,
                         size_t len, int64_t wall_ns, struct fault *f)
 {
@@ -753,12 +765,9 @@ enum err journal_append(struct journal *j, const char *kind, const char *json,
 
     assert(j->run > 0);
     assert(len > 0 && json[0] == '{');
-    if (!j->open) {
-        err = run_statement(j, BEGIN, "write a record", f);
-        if (err)
-            return err;
-        j->open = true;
-    }
+    err = begin(j, "write a record", f);
+    if (err)
+        return err;
     sqlite3_bind_int64(s, 1, j->run);
     sqlite3_bind_int64(s, 2, (int64_t)j->seq + 1);
     sqlite3_bind_int64(s, 3, wall_ns);

@@ -67,19 +67,16 @@ bool journal_has_run(const struct journal *j);
  * folder): the records that follow are its own. Errors: ERR_NOENT as well. */
 enum err journal_take_run(struct journal *j, const char *id, struct fault *f);
 
-/* Takes back the recorded end of the run that was taken up, together with the
- * records since the last commit, durable on return: either all of it is done,
- * or nothing. */
-enum err journal_reopen_run(struct journal *j, struct fault *f);
+/* Takes back the recorded end of run @id that was taken up, together with the
+ * records since the last commit, and gives it the configuration @config (NULL:
+ * it keeps its own), durable on return: either all of it is done, or nothing.
+ */
+enum err journal_reopen_run(struct journal *j, const char *id,
+                            const char *config, struct fault *f);
 
-/* Both. */
+/* Both; it keeps its configuration. */
 enum err journal_continue_run(struct journal *j, const char *id,
                               struct fault *f);
-
-/* Gives the run that was begun or continued another configuration, durable on
- * return; before its first record. */
-enum err journal_configure_run(struct journal *j, const char *id,
-                               const char *config, struct fault *f);
 
 /* Adds one record to the run begun here: @kind a short word, @json one object,
  * @len bytes. Not durable before the commit. */

@@ -4,6 +4,16 @@
 
 static const time_ns SECOND = 1000000000;
 
+/* One that has been seen to beat just before @now, with 5. */
+static struct vigil beating(time_ns now)
+{
+    struct vigil p = {0};
+
+    assert_int_equal(vigil_look(&p, 4, now, 60 * SECOND), VIGIL_BEATS);
+    assert_int_equal(vigil_look(&p, 5, now, 60 * SECOND), VIGIL_BEATS);
+    return p;
+}
+
 /* Looks once a second from *@now on, until a look says something else. Returns
  * how many said that it beats. */
 static int looks(struct vigil *p, int64_t beat, time_ns *now, time_ns silence,
@@ -22,9 +32,9 @@ static int looks(struct vigil *p, int64_t beat, time_ns *now, time_ns silence,
 /* After the silence it is asked to end, after ten seconds more it is killed. */
 static void vigil_silent_is_asked_then_killed(void **state)
 {
-    struct vigil p = {0};
-    enum vigil_verdict verdict;
     time_ns now = 77 * SECOND;
+    struct vigil p = beating(now);
+    enum vigil_verdict verdict;
 
     (void)state;
     assert_int_equal(looks(&p, 5, &now, 60 * SECOND, &verdict), 60);
@@ -39,9 +49,9 @@ static void vigil_silent_is_asked_then_killed(void **state)
 /* One that has been asked and goes on is killed all the same. */
 static void vigil_asked_is_not_forgiven(void **state)
 {
-    struct vigil p = {0};
-    enum vigil_verdict verdict;
     time_ns now = SECOND;
+    struct vigil p = beating(now);
+    enum vigil_verdict verdict;
 
     (void)state;
     looks(&p, 5, &now, 3 * SECOND, &verdict);
@@ -60,21 +70,37 @@ static void vigil_sign_begins_anew(void **state)
 
     (void)state;
     for (int i = 0; i < 500; i++)
-        assert_int_equal(vigil_look(&p, i % 10 < 5, now += SECOND, 6 * SECOND),
-                         VIGIL_BEATS);
+        assert_int_equal(
+            vigil_look(&p, 1 + (i % 10 < 5), now += SECOND, 6 * SECOND),
+            VIGIL_BEATS);
 }
 
 /* A service that stood still itself does not count that against others. */
 static void vigil_long_pause_of_ours_is_no_silence(void **state)
 {
-    struct vigil p = {0};
     time_ns now = SECOND;
+    struct vigil p = beating(now);
 
     (void)state;
-    assert_int_equal(vigil_look(&p, 5, now, 60 * SECOND), VIGIL_BEATS);
     assert_int_equal(vigil_look(&p, 5, now + 86400 * SECOND, 60 * SECOND),
                      VIGIL_BEATS);
     assert_true(p.silent <= VIGIL_STEP_MAX);
+}
+
+/* An older binary's: its lock has but the time of its making. */
+static void vigil_who_never_beats_is_left_alone(void **state)
+{
+    struct vigil p = {0};
+    enum vigil_verdict verdict;
+    time_ns now = SECOND;
+
+    (void)state;
+    assert_int_equal(vigil_look(&p, 0, now, 60 * SECOND), VIGIL_BEATS);
+    assert_int_equal(looks(&p, 5, &now, 60 * SECOND, &verdict), 999);
+    assert_int_equal(verdict, VIGIL_BEATS);
+    /* Once it beats, it counts as others do. */
+    assert_int_equal(looks(&p, 6, &now, 60 * SECOND, &verdict), 60);
+    assert_int_equal(verdict, VIGIL_STOPPED);
 }
 
 int main(void)
@@ -84,6 +110,7 @@ int main(void)
         cmocka_unit_test(vigil_asked_is_not_forgiven),
         cmocka_unit_test(vigil_sign_begins_anew),
         cmocka_unit_test(vigil_long_pause_of_ours_is_no_silence),
+        cmocka_unit_test(vigil_who_never_beats_is_left_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -334,12 +334,49 @@ static void journal_continued_run_takes_a_configuration(void **state)
     assert_int_equal(journal_begin_run(j, "b-1", "b", "{}", 2, NULL), 0);
     journal_close(j);
     j = open_writer();
-    assert_int_equal(journal_continue_run(j, "a-1", NULL), 0);
-    assert_int_equal(journal_configure_run(j, "a-1", "{\"x\":2}", NULL), 0);
+    assert_int_equal(journal_take_run(j, "a-1", NULL), 0);
+    assert_int_equal(journal_reopen_run(j, "a-1", "{\"x\":2}", NULL), 0);
     assert_int_equal(journal_find_run(j, "a-1", see_config, config, NULL), 0);
     assert_string_equal(config, "{\"x\":2}");
     assert_int_equal(journal_find_run(j, "b-1", see_config, config, NULL), 0);
     assert_string_equal(config, "{}");
+    journal_close(j);
+}
+
+/* One without the other would let it go on with the configuration that it had:
+ * where that cannot be written the end stays. */
+static void journal_end_and_configuration_change_together(void **state)
+{
+    struct journal *j = open_writer();
+    struct seen seen = {.n = 0};
+    sqlite3 *other = NULL;
+    char config[64];
+
+    (void)state;
+    assert_int_equal(journal_begin_run(j, "a-1", "a", "{\"x\":1}", 1, NULL), 0);
+    assert_int_equal(journal_end_run(j, "stopped", "user", NULL, 9, NULL), 0);
+    journal_close(j);
+    j = open_writer();
+    assert_int_equal(journal_take_run(j, "a-1", NULL), 0);
+    assert_int_equal(sqlite3_open(db, &other), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(other,
+                     "CREATE TRIGGER t BEFORE UPDATE OF config ON runs"
+                     " BEGIN SELECT RAISE(FAIL, 'no'); END",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_int_not_equal(journal_reopen_run(j, "a-1", "{\"x\":2}", NULL), 0);
+    assert_int_equal(journal_each_run(j, see_run, &seen, NULL), 0);
+    assert_string_equal(seen.text, "a-1 a stopped user 0;");
+    assert_int_equal(sqlite3_exec(other, "DROP TRIGGER t", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(other);
+    assert_int_equal(journal_reopen_run(j, "a-1", "{\"x\":2}", NULL), 0);
+    seen.n = 0;
+    assert_int_equal(journal_each_run(j, see_run, &seen, NULL), 0);
+    assert_string_equal(seen.text, "a-1 a - - 0;");
+    assert_int_equal(journal_find_run(j, "a-1", see_config, config, NULL), 0);
+    assert_string_equal(config, "{\"x\":2}");
     journal_close(j);
 }
 
@@ -984,6 +1021,7 @@ int main(void)
         CASE(journal_begun_by_many_at_once_serves_all),
         CASE(journal_continued_run_has_no_end_and_no_gap),
         CASE(journal_continued_run_takes_a_configuration),
+        CASE(journal_end_and_configuration_change_together),
         CASE(journal_half_made_holds_no_runs),
         CASE(journal_killed_in_its_making_holds_no_runs),
         CASE(journal_two_runs_have_their_own_records),
