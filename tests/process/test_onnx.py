@@ -217,5 +217,5 @@ class Onnx(Case):
         (model / "link").symlink_to("/etc/passwd")
         done = self.mltune("export", "small-mlr", "--format", "model",
                            "--out", "other")
-        self.assert_code(done, 74)
+        self.assert_code(done, 78)
         self.assertFalse((self.folder / "other").exists())
