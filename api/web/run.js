@@ -97,6 +97,8 @@ function figure(title) {
     set(value, text, label) { put(big, value); put(note, text); if (label) put(heading, label); }};
 }
 
+const betterText = (metric) => (metric.higher_is_better ? "higher" : "lower") + " is better";
+
 function figures() {
   const of = {loss: figure("loss"), metric: figure("metric"), epochs: figure("epochs"),
     time: figure("time"), tuning: figure("tuning")};
@@ -108,7 +110,7 @@ function figures() {
       ? short(run.best.loss) + " in the best epoch, " + run.best.epoch : "");
     of.metric.root.hidden = !metric;
     if (metric) of.metric.set(run.last_epoch ? short(run.last_epoch.metric) : "–",
-      run.best ? "best " + short(run.best.metric) : "", "validation " + metric.name);
+      (run.best ? "best " + short(run.best.metric) + ", " : "") + betterText(metric), "validation " + metric.name);
     of.epochs.set(short(run.epochs), (run.clock > 0 ? "clock " + short(run.clock) : "no clock so far") +
       (run.stop && run.stop.max_epochs ? ", at most " + count(run.stop.max_epochs, "epoch") : ""));
     of.time.set(duration(runSeconds(run)),
@@ -285,7 +287,8 @@ function overviewTab(id, {now, failed}) {
     const best = epochs.filter((e) => e.best).at(-1);
     validation.update({title: "validation " + metric.name + " by epoch", yLabel: metric.name,
       x: epochs.map((e) => e.epoch), note: best
-        ? "best " + short(best.metric) + " after epoch " + best.epoch : "",
+        ? "best " + short(best.metric) + " after epoch " + best.epoch + "; " + betterText(metric)
+        : betterText(metric),
       series: [{label: metric.name, values: epochs.map((e) => e.metric), colour: "accent",
         points: epochs.length < 60}],
       csv: () => [["epoch", "clock", "loss", metric.name],

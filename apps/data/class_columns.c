@@ -44,6 +44,31 @@ static enum err fill(struct class_columns *c, char *const *name, unsigned names)
     return ERR_OK;
 }
 
+/* The first @names classes have the names @name. */
+static enum err make(struct class_columns *c, char *const *name, unsigned names,
+                     unsigned classes, struct fault *f)
+{
+    enum err err = ERR_NOMEM;
+
+    assert(classes >= 1 && names <= classes);
+    *c = (struct class_columns){.count = classes + 1};
+    c->column = mem_calloc(c->count, sizeof(*c->column));
+    c->name = mem_calloc(classes, sizeof(char *));
+    c->title = mem_calloc(classes, sizeof(char *));
+    if (c->column && c->name && c->title)
+        err = fill(c, name, names);
+    if (!err)
+        return ERR_OK;
+    class_columns_deinit(c);
+    return fault_set(f, err, "columns: out of memory");
+}
+
+enum err class_columns_of(struct class_columns *c, char *const *name,
+                          unsigned classes, struct fault *f)
+{
+    return make(c, name, name ? classes : 0, classes, f);
+}
+
 enum err class_columns_init(struct class_columns *c, const char *dir,
                             unsigned classes, struct fault *f)
 {
@@ -51,25 +76,15 @@ enum err class_columns_init(struct class_columns *c, const char *dir,
     unsigned names = 0;
     enum err err = samples_class_names(dir, name, &names, f);
 
-    assert(classes >= 1);
-    *c = (struct class_columns){.count = classes + 1};
+    *c = (struct class_columns){.count = 0};
     if (!err && names > classes)
         err = fault_set(f, ERR_FORMAT,
                         "%s: names of %u classes, but the model has %u", dir,
                         names, classes);
-    if (!err) {
-        c->column = mem_calloc(c->count, sizeof(*c->column));
-        c->name = mem_calloc(classes, sizeof(char *));
-        c->title = mem_calloc(classes, sizeof(char *));
-        err =
-            c->column && c->name && c->title ? fill(c, name, names) : ERR_NOMEM;
-        if (err)
-            fault_set(f, err, "columns: out of memory");
-    }
+    if (!err)
+        err = make(c, name, names, classes, f);
     for (unsigned i = 0; i < names; i++)
         mem_free(name[i]);
-    if (err)
-        class_columns_deinit(c);
     return err;
 }
 

@@ -23,6 +23,10 @@ struct class_columns {
  * then. */
 enum err class_columns_init(struct class_columns *c, const char *dir,
                             unsigned classes, struct fault *f);
+/* Columns of @classes >= 1 whose names are @name[classes] (copied), or NULL:
+ * their numbers. Errors: ERR_NOMEM; zeroed then. */
+enum err class_columns_of(struct class_columns *c, char *const *name,
+                          unsigned classes, struct fault *f);
 void class_columns_deinit(struct class_columns *c);
 
 /* A row @out[classes + 1] of the scores @z[classes]: the number of the largest

@@ -32,7 +32,8 @@ struct mf_place {
 
 /* clang-format off */
 static const char schema[] =
-    "{\"type\": \"object\", \"required\": [\"data\"], \"properties\": {"
+    "{\"type\": \"object\", \"x-task\": \"numbers\","
+    " \"required\": [\"data\"], \"properties\": {"
     SETTINGS_SCHEMA("mf", "ratings (user, item, rating)") ","
     "\"test_fraction\": {\"type\": \"number\", \"default\": 0.1,"
     " \"minimum\": 0, \"exclusiveMaximum\": 1, \"description\":"

@@ -18,7 +18,8 @@ enum { CHUNK_BYTES = 1024, SCRATCH_ALIGN = 64 };
 
 /* clang-format off */
 static const char schema[] =
-    "{\"type\": \"object\", \"required\": [\"data\"], \"properties\": {"
+    "{\"type\": \"object\", \"x-task\": \"classes\","
+    " \"required\": [\"data\"], \"properties\": {"
     SETTINGS_SCHEMA("mlr", "images (idx, cifar) or a table (csv) with labels") ","
     SAMPLES_SCHEMA ","
     "\"clock\": {\"anyOf\": [{\"enum\": [\"batch\", \"pass\"]},"

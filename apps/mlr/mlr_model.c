@@ -97,18 +97,28 @@ int mlr_load(void *app, const char *dir, struct mlt_error *error)
 int mlr_columns(void *app, const struct mlt_column **column, uint32_t *count,
                 struct mlt_error *error)
 {
-    const struct mlr *m = app;
+    struct mlr *m = app;
+    struct fault f = {0};
 
-    (void)error;
-    assert(m->evaluate && m->columns.count > 0);
+    assert(!m->evaluate || m->columns.count > 0);
+    if (m->columns.count == 0 &&
+        class_columns_of(&m->columns, m->shape.class_name, m->classes, &f))
+        return settings_fault(&f, error);
     *column = m->columns.column;
     *count = m->columns.count;
     return 0;
 }
 
+/* The samples that are predicted: where it trains, those of the validation. */
+static const struct mlr_packed *predicted(const struct mlr *m)
+{
+    return m->evaluate ? &m->train : &m->test;
+}
+
 static void score_block(const struct mlr *m, struct mlr_scratch *s,
                         uint64_t first, size_t n)
 {
+    const struct mlr_packed *set = predicted(m);
     const struct mlr_block b = {.n = n,
                                 .width = m->width,
                                 .classes = m->classes,
@@ -117,12 +127,12 @@ static void score_block(const struct mlr *m, struct mlr_scratch *s,
                                 .z = s->z};
 
     for (size_t i = 0; i < n; i++) {
-        if (m->train.value)
-            s->value[i] = m->train.value + (first + i) * m->width;
+        if (set->value)
+            s->value[i] = set->value + (first + i) * m->width;
         else
-            s->pixel[0][i] = m->train.pixel + (first + i) * m->stride;
+            s->pixel[0][i] = set->pixel + (first + i) * m->stride;
     }
-    if (m->train.value)
+    if (set->value)
         mlr_values_scores(&b, s->value);
     else
         mlr_scores(&b);
@@ -135,7 +145,7 @@ int mlr_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
     struct mlr_scratch *s = &m->scratch[mlt_worker_index(w)];
     int err = mlr_take_weights(m, w, s);
 
-    assert(first + count <= m->train.count);
+    assert(first + count <= predicted(m)->count);
     for (uint64_t at = 0; at < count && !err; at += MLR_BLOCK) {
         size_t n = count - at < MLR_BLOCK ? (size_t)(count - at) : MLR_BLOCK;
 
@@ -151,8 +161,8 @@ int mlr_truth(void *app, uint64_t first, uint64_t count, double *out)
 {
     const struct mlr *m = app;
 
-    assert(m->evaluate && !m->predict && first + count <= m->train.count);
+    assert(!m->predict && first + count <= predicted(m)->count);
     for (uint64_t i = 0; i < count; i++)
-        out[i] = m->train.label[first + i];
+        out[i] = predicted(m)->label[first + i];
     return 0;
 }

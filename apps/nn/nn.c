@@ -30,7 +30,9 @@ static const char schema[] =
     "\"loss\": {\"type\": \"string\", \"enum\": [\"cross_entropy\","
     " \"squared\"], \"default\": \"cross_entropy\","
     /* Numbers of tables: where sgd ends, most is still to come. */
-    " \"x-update-rule\": {\"squared\": \"adam\"}, \"description\":"
+    " \"x-update-rule\": {\"squared\": \"adam\"},"
+    " \"x-task\": {\"cross_entropy\": \"classes\", \"squared\": \"numbers\"},"
+    " \"description\":"
     " \"of the outputs: softmax and cross-entropy of the class, or half the"
     " squared error of a number (csv)\"},"
     "\"clock\": {\"anyOf\": [{\"enum\": [\"batch\", \"pass\"]},"

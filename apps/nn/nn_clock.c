@@ -200,10 +200,13 @@ int nn_columns(void *app, const struct mlt_column **column, uint32_t *count,
                struct mlt_error *error)
 {
     static const struct mlt_column value = {"value", NULL, 0};
-    const struct nn *m = app;
+    struct nn *m = app;
+    struct fault f = {0};
 
-    (void)error;
-    assert(m->evaluate);
+    if (!m->evaluate && m->columns.count == 0 &&
+        m->desc.loss == NN_CROSS_ENTROPY &&
+        class_columns_of(&m->columns, m->train.class_name, m->outputs, &f))
+        return settings_fault(&f, error);
     *column = m->columns.count ? m->columns.column : &value;
     *count = m->columns.count ? m->columns.count : 1;
     return 0;
@@ -236,15 +239,21 @@ static void put_predictions(const struct nn *m, size_t n, const float *z,
     put_values(m, n, z, out);
 }
 
+/* The samples that are predicted: where it trains, those of the validation. */
+static const struct samples *predicted(const struct nn *m)
+{
+    return m->evaluate ? &m->train : &m->test;
+}
+
 int nn_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
                double *out)
 {
     const struct nn *m = app;
     struct nn_lane *lane = &m->lane[mlt_worker_index(w)];
     uint32_t columns = m->columns.count ? m->columns.count : 1;
-    struct pass p = {.m = m, .lane = lane, .w = w, .set = &m->train};
+    struct pass p = {.m = m, .lane = lane, .w = w, .set = predicted(m)};
 
-    assert(m->evaluate && first + count <= m->train.count);
+    assert(first + count <= p.set->count);
     for (uint64_t at = 0; at < count; at += p.batch.n) {
         int err;
 
@@ -263,13 +272,14 @@ int nn_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
 int nn_truth(void *app, uint64_t first, uint64_t count, double *out)
 {
     const struct nn *m = app;
+    const struct samples *set = predicted(m);
 
-    assert(m->evaluate && !m->predict && first + count <= m->train.count);
+    assert(!m->predict && first + count <= set->count);
     if (m->columns.count) {
         for (uint64_t i = 0; i < count; i++)
-            out[i] = m->train.label[first + i];
+            out[i] = set->label[first + i];
     } else {
-        put_values(m, (size_t)count, m->train.target + first, out);
+        put_values(m, (size_t)count, set->target + first, out);
     }
     return 0;
 }

@@ -171,7 +171,7 @@ struct msg_ready {
                       * known; NULL: none */
     char metric[33]; /* "" without one */
     bool metric_higher_better;
-    char metric_reduction[16]; /* "mean", "sqrt_mean", "exp_mean" */
+    char metric_reduction[16]; /* "mean", "sqrt_mean", "exp_mean", "whole" */
     double loss_floor;         /* NAN: unknown */
     uint64_t model_bytes;      /* worst case of one branch, all shards */
     json_t *

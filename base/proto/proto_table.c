@@ -262,7 +262,8 @@ const struct proto_kind proto_kinds[MSG_KIND_COUNT] = {
     [MSG_BEAT] = {"beat", OP_ALLOWED, msg_beat_fields},
 };
 
-static const char *const reductions[] = {"mean", "sqrt_mean", "exp_mean"};
+static const char *const reductions[] = {"mean", "sqrt_mean", "exp_mean",
+                                         "whole"};
 
 /* ---- rules that concern more than one member ----------------------------- */
 
@@ -337,7 +338,8 @@ static const char *check_ready(const struct msg_ready *m)
 
     while (strcmp(m->metric_reduction, reductions[i]) != 0)
         if (++i == sizeof(reductions) / sizeof(*reductions))
-            return "metric_reduction: expected mean, sqrt_mean or exp_mean";
+            return "metric_reduction: expected mean, sqrt_mean, exp_mean or "
+                   "whole";
     wrong = check_names(m->tunables);
     if (!wrong)
         wrong = extras_check_names(m->metrics);

@@ -156,6 +156,7 @@ static void read_text(struct config_parse *p)
     const json_t *name = json_at(p->root, "/name");
     struct run_config *c = p->c;
 
+    c->metric = json_string_value(json_at(p->root, "/metric"));
     c->name = json_is_string(name) ? json_string_value(name) : "";
     for (const char *s = c->name; *s; s++)
         if (iscntrl((unsigned char)*s)) {

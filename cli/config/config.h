@@ -38,6 +38,7 @@ struct run_config {
      * works, absolute, owned; NULL: it is none. */
     char *program_path, *program_folder;
     struct app_plugin *plugin; /* owned: that is the app; or NULL */
+    const char *metric;        /* that is tuned by; NULL: the app's own */
     unsigned nodes, workers;   /* workers of each node */
     const struct registry_entry *update_rule, *consistency;
     bool float16;

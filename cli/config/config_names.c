@@ -2,6 +2,7 @@
  * the settings of each. */
 #include "base/json/json.h"
 #include "base/json/schema.h"
+#include "base/metrics.h"
 #include "base/text.h"
 #include "cli/config/config_internal.h"
 #include "cli/config/config_table.h"
@@ -271,22 +272,52 @@ static enum err check_app(struct config_parse *p)
     return err;
 }
 
-/* The rule that an application prefers for its settings; NULL: none. In its
- * schema a setting may have "x-update-rule", a rule for some of its values. */
-static const char *preferred_rule(const json_t *schema, const json_t *settings)
+/* What an application's schema says of its settings: a setting may have @key,
+ * an object with a word for some of its values. NULL: nothing. */
+static const char *word_of_settings(const json_t *schema,
+                                    const json_t *settings, const char *key)
 {
-    const char *name, *rule = NULL;
+    const char *name, *word = NULL;
     json_t *setting;
 
     json_object_foreach(json_object_get(schema, "properties"), name, setting)
     {
-        const json_t *rules = json_object_get(setting, "x-update-rule");
+        const json_t *words = json_object_get(setting, key);
         const char *value = json_string_value(json_object_get(settings, name));
 
-        if (rules && value && json_object_get(rules, value))
-            rule = json_string_value(json_object_get(rules, value));
+        if (words && value && json_object_get(words, value))
+            word = json_string_value(json_object_get(words, value));
     }
-    return rule;
+    return word;
+}
+
+/* Complains of a metric that the application's task ("x-task" of its schema,
+ * or of a setting) does not have. Of what has no task its node knows more. */
+static enum err check_metric(struct config_parse *p)
+{
+    const json_t *value = json_at(p->root, "/metric");
+    const char *name = json_string_value(value), *word;
+    char names[METRICS_TEXT_MAX];
+    enum metric_task task;
+    struct fault f = {0};
+    json_t *schema;
+    enum err err;
+
+    if (!name || !p->c->app)
+        return ERR_OK;
+    err = config_schemas_entry(p->env->schemas, p->c->app, &schema, &f);
+    if (err)
+        return err;
+    word = json_string_value(json_object_get(schema, "x-task"));
+    if (!word)
+        word = word_of_settings(schema, p->c->app_settings, "x-task");
+    task = metrics_task(word);
+    json_decref(schema);
+    if (task != METRIC_TASKS && !metrics_find(task, name))
+        problems_add(p->problems, "/metric", value, "a metric of %s: %s",
+                     task == METRICS_OF_CLASSES ? "classes" : "numbers",
+                     metrics_text(task == METRICS_OF_CLASSES ? 2 : 0, names));
+    return ERR_OK;
 }
 
 /* A user who lists momentum means a rule that has it. */
@@ -304,7 +335,7 @@ static enum err imply_rule(struct config_parse *p)
         err = config_schemas_entry(p->env->schemas, p->c->app, &schema, &f);
     if (err)
         return err;
-    rule = preferred_rule(schema, app);
+    rule = word_of_settings(schema, app, "x-update-rule");
     /* (A `ps` that is no object has been complained about.) */
     err =
         json_put(p->root, "/ps/update_rule", json_string(rule ? rule : "sgd"));
@@ -328,6 +359,8 @@ enum err config_names(struct config_parse *p)
     c->consistency = config_named(p, REGISTRY_CONSISTENCY, "/ps/consistency");
     c->strategy = config_named(p, REGISTRY_STRATEGY, "/tuner/strategy");
     err = check_app(p);
+    if (!err)
+        err = check_metric(p);
     if (!err)
         err = imply_sampling(p);
     if (!err)

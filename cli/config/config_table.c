@@ -27,6 +27,12 @@ static const struct config_field fields[] = {
                " \"properties\": {\"name\": {\"type\": \"string\"}}}",
      .help = "what trains: an application by name, with its settings (mltune "
              "apps), or a program of your own (command)"},
+    {.path = "metric",
+     .type = CONFIG_STRING,
+     .schema = "{\"minLength\": 1, \"maxLength\": 32}",
+     .help = "the validation metric that is tuned by; of classes accuracy, "
+             "balanced_accuracy, macro_f1, log_loss, of two auc; of numbers "
+             "rmse, mae, r2; the application's own unless given"},
     {.path = "cluster.launcher",
      .type = CONFIG_STRING,
      .fallback = "\"local\"",

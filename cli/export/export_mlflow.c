@@ -4,6 +4,7 @@
 
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "base/text.h"
 #include "cli/state/job.h"
 
@@ -365,8 +366,16 @@ static enum err put_run(const struct mlflow *m, struct fault *f)
         err = put_in(m, m->parent, "metrics", "loss", write_losses, m, f);
     if (!err)
         err = put_epochs(m, "epoch_loss", false, f);
-    if (!err && history_run(h)->validation_samples)
-        err = put_epochs(m, "epoch_metric", true, f);
+    if (!err && history_run(h)->validation_samples) {
+        const struct record_run_started *r = history_run(h);
+
+        err = put_word(m, m->parent, "tags", "mltune.metric", r->metric, f);
+        if (!err)
+            err = put_word(m, m->parent, "tags", "mltune.metric_direction",
+                           metrics_direction(r->metric_higher_better), f);
+        if (!err)
+            err = put_epochs(m, "epoch_metric", true, f);
+    }
     return err ? err : put_extras(m, f);
 }
 

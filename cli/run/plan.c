@@ -145,6 +145,8 @@ int plan_print(const struct run_config *c, bool json)
     if (!config_is_program(c))
         printf("ps        rule %s, consistency %s\n", c->update_rule->name,
                c->consistency->name);
+    if (c->metric)
+        printf("metric    %s\n", c->metric);
     print_tuner(c);
     print_tunables(&c->space);
     print_stops(c);

@@ -25,6 +25,7 @@ static void fill_tuner(const struct run_config *c, struct tuner_options *t)
     t->retune = c->retune;
     t->max_trials = c->max_trials;
     t->trial_clocks = c->trial_clocks;
+    t->metric = c->metric;
     t->target_loss = c->target_loss;
     t->target_metric = c->target_metric;
     t->plateau_epochs = c->plateau_epochs;

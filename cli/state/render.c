@@ -1,6 +1,7 @@
 #include "cli/state/render.h"
 
 #include "base/json/json.h"
+#include "base/metrics.h"
 #include "base/text.h"
 #include "cli/basics/console.h"
 #include "cli/basics/progress.h"
@@ -270,8 +271,10 @@ static void render_best(const json_t *run, FILE *out)
     fprintf(out, "best      epoch %lld of %lld: ", count_at(run, "/best/epoch"),
             count_at(run, "/epochs"));
     if (!isnan(metric))
-        fprintf(out, "%s %.5g, ", json_text_at(run, "/job/metric/name"),
-                metric);
+        fprintf(out, "%s %.5g (%s), ", json_text_at(run, "/job/metric/name"),
+                metric,
+                metrics_direction(json_is_true(
+                    json_at(run, "/job/metric/higher_is_better"))));
     fprintf(out, "training loss %.5g\n", json_number_at(run, "/best/loss"));
 }
 

@@ -9,7 +9,7 @@
 #include "cli/basics/verbs.h"
 #include "cli/state/replay.h"
 #include "cli/verbs/model_use.h"
-#include "cli/verbs/scores.h"
+#include "ps/node/scores.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -40,7 +40,7 @@ struct verdict {
     char metric[33];                 /* "" without one */
     const struct mlt_column *column; /* of the prediction; NULL: no scores */
     struct scores scores;
-    struct score value[SCORES_MAX];
+    struct score value[METRICS_MAX];
     size_t values;
 };
 
@@ -112,6 +112,21 @@ static enum err compare(struct host *h, struct verdict *v, struct fault *f)
     return err;
 }
 
+/* The metric that the model was tuned by, where its configuration chose one of
+ * the further ones. */
+static void take_chosen(const struct model *m, struct verdict *v)
+{
+    const char *name = json_string_value(json_at(m->json, "/metric/name"));
+
+    if (!name || strcmp(name, v->metric) == 0)
+        return;
+    for (size_t i = 0; i < v->values; i++)
+        if (strcmp(v->value[i].metric->name, name) == 0) {
+            snprintf(v->metric, sizeof(v->metric), "%s", name);
+            v->score.metric = v->value[i].value;
+        }
+}
+
 static enum err evaluate(struct model_use *u, struct verdict *out,
                          struct fault *f)
 {
@@ -122,7 +137,10 @@ static enum err evaluate(struct model_use *u, struct verdict *out,
         return err;
     if (metric)
         snprintf(out->metric, sizeof(out->metric), "%s", metric);
-    return compare(u->host, out, f);
+    err = compare(u->host, out, f);
+    if (!err)
+        take_chosen(&u->model, out);
+    return err;
 }
 
 /* ---- telling it ---------------------------------------------------------- */
@@ -132,7 +150,7 @@ static json_t *values_json(const struct verdict *v)
     json_t *o = json_object();
 
     for (size_t i = 0; o && i < v->values; i++)
-        json_object_set_new(o, v->value[i].name,
+        json_object_set_new(o, v->value[i].metric->name,
                             json_of_number(v->value[i].value));
     return o;
 }
@@ -225,8 +243,8 @@ static int print_text(const struct verdict *v)
     if (v->metric[0])
         printf("%s %.6g\n", v->metric, v->score.metric);
     for (size_t i = 0; i < v->values; i++) {
-        if (strcmp(v->value[i].name, v->metric) != 0)
-            printf("%s %.6g\n", v->value[i].name, v->value[i].value);
+        if (strcmp(v->value[i].metric->name, v->metric) != 0)
+            printf("%s %.6g\n", v->value[i].metric->name, v->value[i].value);
     }
     if (v->scores.classes > TEXT_CLASSES_MAX)
         console_note("a confusion matrix of %u classes: --json has it",

@@ -34,10 +34,15 @@ extern "C" {
 /* Version 2 added `memory_limit`, `model` and `predict` of struct
  * mlt_app_config and `columns` and `predict` of struct mlt_app_ops.
  * Applications of version 1 go on to run; they cannot predict. Version 3 added
- * `truth`, for the further scores of `mltune eval`. */
-#define MLT_APP_VERSION 3
+ * `truth`, for the further scores of `mltune eval`. Version 4 calls `columns`,
+ * `predict` and `truth` while it trains, too, for the configuration's "metric".
+ */
+#define MLT_APP_VERSION 4
 
-enum mlt_reduction { MLT_MEAN, MLT_SQRT_MEAN, MLT_EXP_MEAN };
+/* MLT_WHOLE, since version 4: a value of all samples together, times their
+ * number. (A mean between 0 and 1 of which more is better is taken for a share
+ * of hits.) */
+enum mlt_reduction { MLT_MEAN, MLT_SQRT_MEAN, MLT_EXP_MEAN, MLT_WHOLE };
 
 /* The way the samples of an epoch reach run_clock. */
 enum mlt_order {
@@ -191,7 +196,13 @@ struct mlt_app_ops {
      * a class's number, or a value. Of an app that was opened with `evaluate`
      * alone; columns and predict are then called of it too. Its columns are
      * one number, or a class with labels and a probability for each class.
-     * Returns 0 or an error. */
+     * Returns 0 or an error.
+     *
+     * Since version 4 all three are also called of an app that trains, where
+     * the configuration asks for a metric that is not the app's own. The
+     * samples are those of the validation, below info.validation_samples, and
+     * `predict` runs in all workers of a node at the same time, as run_clock of
+     * a testing clock does. */
     int (*truth)(void *app, uint64_t first, uint64_t count, double *out);
 };
 

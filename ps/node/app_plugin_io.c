@@ -7,7 +7,12 @@
 #include <dlfcn.h>
 #include <string.h>
 
-enum { VERSION_OLDEST = 1, VERSION_PREDICTS = 2, VERSION_TRUTH = 3 };
+enum {
+    VERSION_OLDEST = 1,
+    VERSION_PREDICTS = 2,
+    VERSION_TRUTH = 3,
+    VERSION_VALIDATES = 4
+};
 
 bool app_predicts(const struct mlt_app_ops *ops)
 {
@@ -18,6 +23,11 @@ bool app_predicts(const struct mlt_app_ops *ops)
 bool app_tells_truth(const struct mlt_app_ops *ops)
 {
     return app_predicts(ops) && ops->version >= VERSION_TRUTH && ops->truth;
+}
+
+bool app_validates(const struct mlt_app_ops *ops)
+{
+    return app_tells_truth(ops) && ops->version >= VERSION_VALIDATES;
 }
 
 /* The first part that @ops lacks, or NULL. */

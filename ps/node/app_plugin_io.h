@@ -29,4 +29,7 @@ bool app_predicts(const struct mlt_app_ops *ops);
 /* Whether it says, too, what is true of the data that it is evaluated on. */
 bool app_tells_truth(const struct mlt_app_ops *ops);
 
+/* Whether it does both while it trains, of its validation data. */
+bool app_validates(const struct mlt_app_ops *ops);
+
 #endif

@@ -1,12 +1,13 @@
 /* The host's inside: what its files share. host_io.c opens and closes it,
  * host_slice_io.c runs its slices, host_ready_io.c says what it can,
  * host_model_io.c saves a model, host_evaluate_io.c scores one and predicts
- * with it. */
+ * with it, host_metric_io.c measures the metric that is asked for. */
 #ifndef PS_HOST_INTERNAL_IO_H
 #define PS_HOST_INTERNAL_IO_H
 
 #include "base/clock_io.h"
 #include "ps/node/host_io.h"
+#include "ps/node/host_metric_io.h"
 #include "ps/node/slice.h"
 
 #include <stdbool.h>
@@ -38,6 +39,7 @@ struct host {
     struct host_lane *lane; /* [workers] */
     struct slice *slice;
     struct live_read *glance;
+    struct host_metric *metric; /* NULL: the application's own, or none */
 
     /* The slice that runs: written while no worker does. */
     struct node_setting setting;

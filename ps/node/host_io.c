@@ -268,6 +268,10 @@ static enum err open_app(struct host *h, const struct host_config *c,
         if (code)
             return host_take_error(code, &e, "loading the model", f);
     }
+    err =
+        host_metric_open(h, text_at(c->config, "/metric", NULL), &h->metric, f);
+    if (err)
+        return err;
     return order_init(&h->facts.order, &h->facts.info, h->workers * h->nodes,
                       c->seed, f);
 }
@@ -379,6 +383,7 @@ void host_close(struct host *h)
     if (!h)
         return;
     mlt_ps_free(h->ps);
+    host_metric_close(h->metric);
     if (h->app)
         h->facts.app->close(h->app);
     slice_free(h->slice);

@@ -39,7 +39,8 @@ struct host;
 /* All borrowed for the call but @app. */
 struct host_config {
     const struct mlt_app_ops *app;
-    const json_t *config; /* of the run: app, cluster, ps, memory, tunables */
+    const json_t *config; /* of the run: app, cluster, ps, memory, tunables,
+                           * metric */
     const char *folder;   /* where relative paths start */
     uint64_t seed;
     uint32_t node; /* this node's number, of cluster.nodes */

@@ -94,7 +94,9 @@ static int run_clock(struct host *h, struct mlt_worker *w, struct host_lane *l)
     mlt_clock_part(w, known_part(o, &ctx));
     l->sum = 0;
     l->samples = 0;
-    code = h->facts.app->run_clock(h->app, w, &ctx);
+    code = h->metric && h->type == MLT_CLOCK_TESTING
+               ? host_metric_clock(h->metric, w, ps_worker_local(w))
+               : h->facts.app->run_clock(h->app, w, &ctx);
     if (code) {
         l->failed = code;
         l->failed_clock = clock.clock;
@@ -211,6 +213,14 @@ enum err host_slice_begin(struct host *h, const struct host_slice *s,
     h->turn_ns = clock_monotonic();
     for (unsigned i = 0; i < h->workers; i++)
         h->lane[i].failed = 0;
+    if (h->metric && s->type == BRANCH_TESTING) {
+        if (s->count > 1 && !h->barrier)
+            return fault_set(f, ERR_INVAL,
+                             "branch %u: expected one testing clock, found "
+                             "%llu",
+                             s->branch, (unsigned long long)s->count);
+        host_metric_begin(h->metric);
+    }
     err = apply_setting(h, s, f);
     if (err)
         return err;

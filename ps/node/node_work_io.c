@@ -112,7 +112,8 @@ static struct msg_ready ready_of(const struct host *h, json_t *tunables)
     const struct host_facts *x = host_facts(h);
     static const char *const reductions[] = {[MLT_MEAN] = "mean",
                                              [MLT_SQRT_MEAN] = "sqrt_mean",
-                                             [MLT_EXP_MEAN] = "exp_mean"};
+                                             [MLT_EXP_MEAN] = "exp_mean",
+                                             [MLT_WHOLE] = "whole"};
     struct msg_ready m = {
         .samples = x->info.samples,
         .validation_samples = x->info.metric ? x->info.validation_samples : 0,

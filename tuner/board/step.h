@@ -63,6 +63,8 @@ struct tuner_options {
     enum tuner_trial_stops trial_stops;
     uint64_t trial_clocks; /* fixes trial lengths; time is then samples
                             * processed; 0: lengths are found */
+    const char *metric;    /* that the training system must validate; NULL:
+                            * whichever */
     double target_loss;    /* NAN: none; tested on epoch means */
     double target_metric;  /* NAN: none */
     uint32_t plateau_epochs, max_epochs;

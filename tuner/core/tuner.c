@@ -162,15 +162,50 @@ double tuner_wake_at(const struct tuner *t)
 
 /* ---- what the training system says --------------------------------------- */
 
+/* The configuration failed. A run that goes on keeps what it has, for when the
+ * data are back; and so does one whose machine had no memory or no disk. */
+static void load_failed(struct board *c, const struct msg_failed *m)
+{
+    const struct history *h = board_history(c);
+
+    if ((h && history_started(h)) || err_may_pass(m->code))
+        lifecycle_interrupted(c, "load_failed", m->reason);
+    else
+        lifecycle_end(c, RUN_FAILED, "load_failed", "%s", m->reason);
+}
+
+/* A system of ours has seen to it itself; a program of the user's may validate
+ * by something else. */
+static bool lacks_metric(const struct board *c, const struct msg_ready *m,
+                         struct msg_failed *out)
+{
+    const char *wanted = run_options(c)->metric;
+    bool validates = m->validation_samples > 0 && m->metric[0];
+
+    if (!wanted || (validates && strcmp(wanted, m->metric) == 0))
+        return false;
+    *out = (struct msg_failed){.branch = BRANCH_NONE, .code = ERR_INVAL};
+    snprintf(out->reason, sizeof(out->reason),
+             "/metric: expected what the program validates by, %s, found "
+             "\"%s\"",
+             validates ? m->metric : "which is nothing", wanted);
+    return true;
+}
+
 static enum err take_ready(struct board *c, const struct msg_ready *m,
                            struct fault *f)
 {
     const struct history *h = board_history(c);
+    struct msg_failed failed;
 
     if (run_ready(c))
         return fault_set(f, ERR_PROTO, "a second ready");
     if (m->samples == 0 || m->workers == 0)
         return fault_set(f, ERR_PROTO, "ready without samples or workers");
+    if (lacks_metric(c, m, &failed)) {
+        load_failed(c, &failed);
+        return ERR_OK;
+    }
     run_take_ready(c, m);
     if (h && history_started(h))
         clockwork_resume(c, h);
@@ -269,18 +304,6 @@ static enum err take_answer(struct board *c, const struct msg *m,
     else
         take_done(c, &op, &m->done);
     return ERR_OK;
-}
-
-/* The configuration failed. A run that goes on keeps what it has, for when the
- * data are back; and so does one whose machine had no memory or no disk. */
-static void load_failed(struct board *c, const struct msg_failed *m)
-{
-    const struct history *h = board_history(c);
-
-    if ((h && history_started(h)) || err_may_pass(m->code))
-        lifecycle_interrupted(c, "load_failed", m->reason);
-    else
-        lifecycle_end(c, RUN_FAILED, "load_failed", "%s", m->reason);
 }
 
 static enum err take_message(struct board *c, const struct msg *m,

@@ -25,8 +25,10 @@ class _Validation:
     """A registered function, and what its numbers mean."""
 
     def __init__(self, function: Callable[[], Any], metric: Optional[str],
-                 better: Optional[str], reduction: str) -> None:
+                 better: Optional[str], reduction: str,
+                 wanted: Optional[str] = None) -> None:
         self.function = function
+        self.wanted = wanted
         self.name = metric or getattr(function, "__name__", "metric")
         self.better = better
         self.reduction = reduction
@@ -51,6 +53,9 @@ class _Validation:
         name = self.name if self.name in found else next(iter(found), "")
         if not name:
             raise ValueError("validation gave no metric")
+        if self.wanted in found and self.wanted != name:
+            # What was said of the other is not true of this one.
+            name, self.better, self.reduction = self.wanted, None, "mean"
         self.name = name
         values = {k: _terms(v, samples) for k, v in found.items() if k != name}
         self.others = list(values)
@@ -223,15 +228,17 @@ class Run(Program):
         """Registers the function that validates: over the whole validation set.
 
         It returns a sum over the samples and their number, or a mean, or a
-        dictionary of these by name, of which @metric is tuned by (the first one
-        if not said). Modules are in evaluation mode and no gradient is kept
+        dictionary of these by name, of which is tuned by what the
+        configuration calls "metric", else @metric, else the first one. Modules are in evaluation mode and no gradient is kept
         while it runs.
 
         @better     `higher` or `lower`; guessed from the name if not said
         @reduction  of sum / samples: mean, sqrt_mean, exp_mean
         """
         def register(f: Callable[[], Any]) -> Callable[[], Any]:
-            self._validation = _Validation(f, metric, better, reduction)
+            wanted = self.config.whole.get("metric")
+            self._validation = _Validation(f, metric, better, reduction,
+                                           wanted)
             return f
         return register if function is None else register(function)
 

@@ -596,6 +596,32 @@ static void config_wrong_sets_are_told(void **state)
     problems_deinit(&problems);
 }
 
+/* A metric is one of the application's task, which a setting may decide; where
+ * nothing is known of that, its node will say. */
+static void config_metric_is_one_of_the_task(void **state)
+{
+    struct run_config *c = quiet_good("{" TOY ", \"metric\": \"own\"}");
+
+    (void)state;
+    assert_string_equal(c->metric, "own");
+    run_config_free(c);
+    c = quiet_good("{" TOY "}");
+    assert_null(c->metric);
+    run_config_free(c);
+    c = quiet_good("{\"app\": {\"name\": \"parts\", \"loss\": \"squared\"},"
+                   " \"metric\": \"r2\"}");
+    assert_string_equal(c->metric, "r2");
+    assert_string_equal(json_string_value(json_at(c->effective, "/metric")),
+                        "r2");
+    run_config_free(c);
+    expect_problem("{\"app\": {\"name\": \"parts\"}, \"metric\": \"r2\"}",
+                   "/metric: expected a metric of classes: accuracy, "
+                   "balanced_accuracy, macro_f1, log_loss, auc, found \"r2\"");
+    expect_problem("{\"app\": {\"name\": \"parts\", \"loss\": \"squared\"},"
+                   " \"metric\": \"auc\"}",
+                   "a metric of numbers: rmse, mae, r2, found \"auc\"");
+}
+
 /* ---- tunables ------------------------------------------------------------ */
 
 static const struct tunable *find(const struct run_config *c, const char *name)
@@ -917,6 +943,7 @@ int main(void)
         cmocka_unit_test(config_listen_elsewhere_needs_tls),
         cmocka_unit_test(config_sets_come_before_checks),
         cmocka_unit_test(config_wrong_sets_are_told),
+        cmocka_unit_test(config_metric_is_one_of_the_task),
         cmocka_unit_test(tunables_absent_are_those_that_act),
         cmocka_unit_test(tunables_auto_are_those_that_act),
         cmocka_unit_test(tunables_known_names_are_completed),

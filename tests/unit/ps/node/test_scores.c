@@ -1,5 +1,5 @@
 /* Scores against values worked out by hand. */
-#include "cli/verbs/scores.h"
+#include "ps/node/scores.h"
 #include "tests/unit/fixture/check.h"
 
 #include <float.h>
@@ -14,11 +14,11 @@ static void assert_near(double got, double want)
 
 static double value_of(struct scores *s, const char *name)
 {
-    struct score got[SCORES_MAX];
+    struct score got[METRICS_MAX];
     size_t n = scores_metrics(s, got);
 
     for (size_t i = 0; i < n; i++)
-        if (strcmp(got[i].name, name) == 0)
+        if (strcmp(got[i].metric->name, name) == 0)
             return got[i].value;
     fail_msg("no %s", name);
     return NAN;
@@ -108,6 +108,53 @@ static void scores_fit_classes_alone(void **state)
     scores_deinit(&numbers);
 }
 
+/* Parts that are joined have the scores of the whole, however it is cut; what
+ * was reset counts no more. */
+static void scores_of_parts_are_those_of_the_whole(void **state)
+{
+    enum { N = 40 };
+    static const unsigned kinds[] = {0, 2};
+
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct score want[METRICS_MAX], got[METRICS_MAX];
+        struct scores whole, part[3];
+        size_t n;
+
+        assert_int_equal(scores_init(&whole, kinds[k], N), ERR_OK);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(scores_init(&part[i], kinds[k], N), ERR_OK);
+        for (int i = 0; i < N; i++) {
+            double p = (i * 7 % 11) / 11.0;
+            double classes[3] = {p > 0.5, 1 - p, p};
+            double truth = kinds[k] ? i * 5 % 3 == 0 : i * 0.25 - 3;
+            const double *row = kinds[k] ? classes : &p;
+
+            scores_add(&whole, row, truth);
+            scores_add(&part[2], row, truth);
+        }
+        scores_reset(&part[2]);
+        for (int i = 0; i < N; i++) {
+            double p = (i * 7 % 11) / 11.0;
+            double classes[3] = {p > 0.5, 1 - p, p};
+            double truth = kinds[k] ? i * 5 % 3 == 0 : i * 0.25 - 3;
+
+            scores_add(&part[i < 9 ? 0 : 2], kinds[k] ? classes : &p, truth);
+        }
+        scores_join(&part[0], &part[1]); /* empty */
+        scores_join(&part[0], &part[2]);
+        n = scores_metrics(&whole, want);
+        assert_int_equal(scores_metrics(&part[0], got), n);
+        for (size_t i = 0; i < n; i++) {
+            assert_near(got[i].value, want[i].value);
+            assert_near(scores_value(&part[0], want[i].metric), want[i].value);
+        }
+        scores_deinit(&whole);
+        for (int i = 0; i < 3; i++)
+            scores_deinit(&part[i]);
+    }
+}
+
 /* No sample has no score, and too many classes are refused. */
 static void scores_at_their_bounds(void **state)
 {
@@ -130,6 +177,7 @@ int main(void)
         cmocka_unit_test(scores_of_two_classes),
         cmocka_unit_test(scores_of_numbers),
         cmocka_unit_test(scores_fit_classes_alone),
+        cmocka_unit_test(scores_of_parts_are_those_of_the_whole),
         cmocka_unit_test(scores_at_their_bounds),
     };
 

@@ -1,5 +1,6 @@
-/* Scores of what a model predicts, by what is true: the metrics of `mltune
- * eval` beside the run's own, and a confusion matrix. One owner thread; pure.
+/* Scores of what a model predicts, by what is true: the metrics of
+ * base/metrics.h, for `mltune eval` and for validation, and a confusion matrix.
+ * One owner thread; pure.
  *
  *   classes  accuracy, balanced_accuracy (mean recall of the classes that
  *            occur), macro_f1 (mean F1 of the classes that occur or are
@@ -10,16 +11,17 @@
  * Each is what scikit-learn 1.2 gives for the same rows, but for what has no
  * value (no sample, one class for auc, one value for r2): NAN.
  */
-#ifndef CLI_SCORES_H
-#define CLI_SCORES_H
+#ifndef PS_SCORES_H
+#define PS_SCORES_H
 
 #include "base/err.h"
+#include "base/metrics.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SCORES_CLASSES_MAX = 4096, SCORES_MAX = 5 };
+enum { SCORES_CLASSES_MAX = 4096 };
 
 struct scores_pair; /* probability of the second class, and whether it is it */
 
@@ -35,7 +37,7 @@ struct scores {
 };
 
 struct score {
-    const char *name; /* static */
+    const struct metric *metric; /* static */
     double value;
 };
 
@@ -43,6 +45,9 @@ struct score {
  * SCORES_CLASSES_MAX), ERR_NOMEM; nothing to release then. */
 enum err scores_init(struct scores *s, unsigned classes, uint64_t samples);
 void scores_deinit(struct scores *s);
+
+/* Forgets the samples. */
+void scores_reset(struct scores *s);
 
 /* Whether a sample can be added: with classes, that the predicted and the true
  * one are numbers of classes, and that each probability is a number. An
@@ -54,9 +59,15 @@ bool scores_fit(const struct scores *s, const double *row, double truth);
  * `classes`, or the number. */
 void scores_add(struct scores *s, const double *row, double truth);
 
-/* The metrics into @out; their number. Cost O(n log n) for auc, whose pairs are
- * sorted in place. */
-size_t scores_metrics(struct scores *s, struct score out[SCORES_MAX]);
+/* Adds the samples of @from, of as many classes; there is room for them. */
+void scores_join(struct scores *s, const struct scores *from);
+
+/* The metrics of base/metrics.h that there are, in its order, into @out; their
+ * number. Cost O(n log n) for auc, whose pairs are sorted in place. */
+size_t scores_metrics(struct scores *s, struct score out[METRICS_MAX]);
+
+/* The value of @m, which a task of these classes has. */
+double scores_value(struct scores *s, const struct metric *m);
 
 /* Samples of class @truth of which @predicted was said. */
 uint64_t scores_of(const struct scores *s, unsigned truth, unsigned predicted);

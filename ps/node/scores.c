@@ -1,4 +1,4 @@
-#include "cli/verbs/scores.h"
+#include "ps/node/scores.h"
 
 #include "base/mem.h"
 
@@ -37,6 +37,21 @@ void scores_deinit(struct scores *s)
     mem_free(s->matrix);
     mem_free(s->pair);
     memset(s, 0, sizeof(*s));
+}
+
+void scores_reset(struct scores *s)
+{
+    struct scores kept;
+
+    assert(s);
+    kept = *s;
+    *s = (struct scores){.classes = kept.classes,
+                         .room = kept.room,
+                         .matrix = kept.matrix,
+                         .pair = kept.pair};
+    if (s->matrix)
+        memset(s->matrix, 0,
+               (size_t)s->classes * s->classes * sizeof(*s->matrix));
 }
 
 static bool is_class(const struct scores *s, double k)
@@ -89,6 +104,37 @@ void scores_add(struct scores *s, const double *row, double truth)
     s->count++;
 }
 
+/* The means and deviations of both, as Chan, Golub and LeVeque 1979 join
+ * them. */
+static void join_numbers(struct scores *s, const struct scores *from)
+{
+    double n = (double)s->count, more = (double)from->count;
+    double apart = from->mean - s->mean;
+
+    s->absolute += from->absolute;
+    s->squares += from->squares;
+    s->mean += apart * more / (n + more);
+    s->spread += from->spread + apart * apart * n * more / (n + more);
+}
+
+void scores_join(struct scores *s, const struct scores *from)
+{
+    assert(s && from && s != from);
+    assert(s->classes == from->classes);
+    assert(from->count <= s->room - s->count);
+    if (from->count == 0)
+        return;
+    for (size_t i = 0; i < (size_t)s->classes * s->classes; i++)
+        s->matrix[i] += from->matrix[i];
+    s->log_sum += from->log_sum;
+    if (s->pair)
+        memcpy(s->pair + s->count, from->pair,
+               (size_t)from->count * sizeof(*s->pair));
+    if (s->classes == 0)
+        join_numbers(s, from);
+    s->count += from->count;
+}
+
 uint64_t scores_of(const struct scores *s, unsigned truth, unsigned predicted)
 {
     assert(truth < s->classes);
@@ -137,7 +183,8 @@ static void sums_of(const struct scores *s, unsigned k, double *own,
     }
 }
 
-static size_t class_metrics(struct scores *s, struct score *out)
+/* Values in the order of base/metrics.h. */
+static void class_values(struct scores *s, double out[METRICS_MAX])
 {
     double right = 0, recall = 0, f1 = 0, occur = 0, known = 0;
     double n = (double)s->count;
@@ -152,25 +199,47 @@ static size_t class_metrics(struct scores *s, struct score *out)
         recall += own > 0 ? hits / own : 0;
         f1 += own + predicted > 0 ? 2 * hits / (own + predicted) : 0;
     }
-    out[0] = (struct score){"accuracy", right / n};
-    out[1] = (struct score){"balanced_accuracy", recall / occur};
-    out[2] = (struct score){"macro_f1", f1 / known};
-    out[3] = (struct score){"log_loss", s->log_sum / n};
-    if (!s->pair)
-        return 4;
-    out[4] = (struct score){"auc", area_under_curve(s)};
-    return 5;
+    out[0] = right / n;
+    out[1] = recall / occur;
+    out[2] = f1 / known;
+    out[3] = s->log_sum / n;
+    out[4] = s->pair ? area_under_curve(s) : (double)NAN;
 }
 
-size_t scores_metrics(struct scores *s, struct score out[SCORES_MAX])
+static void number_values(const struct scores *s, double out[METRICS_MAX])
 {
     double n = (double)s->count;
 
+    out[0] = sqrt(s->squares / n);
+    out[1] = s->absolute / n;
+    out[2] = s->spread > 0 ? 1 - s->squares / s->spread : (double)NAN;
+}
+
+size_t scores_metrics(struct scores *s, struct score out[METRICS_MAX])
+{
+    double value[METRICS_MAX];
+    const struct metric *m;
+    size_t n, kept = 0;
+
+    assert(s && out);
+    m = metrics_of(s->classes ? METRICS_OF_CLASSES : METRICS_OF_NUMBERS, &n);
     if (s->classes)
-        return class_metrics(s, out);
-    out[0] = (struct score){"rmse", sqrt(s->squares / n)};
-    out[1] = (struct score){"mae", s->absolute / n};
-    out[2] = (struct score){"r2", s->spread > 0 ? 1 - s->squares / s->spread
-                                                : (double)NAN};
-    return 3;
+        class_values(s, value);
+    else
+        number_values(s, value);
+    for (size_t i = 0; i < n; i++)
+        if (metrics_has(&m[i], s->classes))
+            out[kept++] = (struct score){&m[i], value[i]};
+    return kept;
+}
+
+double scores_value(struct scores *s, const struct metric *m)
+{
+    struct score got[METRICS_MAX];
+    size_t n = scores_metrics(s, got), i = 0;
+
+    while (i < n && got[i].metric != m)
+        i++;
+    assert(i < n);
+    return got[i].value;
 }
