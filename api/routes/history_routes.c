@@ -75,7 +75,7 @@ static bool filtered(const struct route_call *call, const char *name,
 static void trials_range(const struct history *h, uint64_t *low, uint64_t *len)
 {
     *low = 1 + (uint64_t)h->trials_dropped;
-    *len = h->trials;
+    *len = history_trials_len(h);
 }
 
 static bool trial_copy(const struct history *h, const struct route_call *call,
@@ -83,11 +83,10 @@ static bool trial_copy(const struct history *h, const struct route_call *call,
 {
     struct history_trial *copy = item;
 
-    assert(index < h->trials);
-    if (filtered(call, "search", h->trial[index].t.search))
+    *copy = history_trial_at(h, index);
+    if (filtered(call, "search", copy->t.search))
         return false;
-    *copy = h->trial[index];
-    copy->t.setting = value_own(copy->t.setting);
+    copy->t.setting = history_trial_setting(h, index);
     return true;
 }
 
@@ -141,10 +140,10 @@ static int64_t trial_index(const struct history *h,
 {
     int64_t n = route_arg(call, "trial")->number;
 
-    const struct history_trial *t =
-        n >= 1 && n <= UINT32_MAX ? history_trial(h, (uint32_t)n) : NULL;
+    size_t i = n >= 1 && n <= UINT32_MAX ? history_trial_index(h, (uint32_t)n)
+                                         : SIZE_MAX;
 
-    return t ? t - h->trial : -1;
+    return i == SIZE_MAX ? -1 : (int64_t)i;
 }
 
 static const struct list_kind trials = {
@@ -253,7 +252,7 @@ static void searches_range(const struct history *h, uint64_t *low,
                            uint64_t *len)
 {
     *low = 1 + (uint64_t)h->searches_dropped;
-    *len = h->searches;
+    *len = history_searches_len(h);
 }
 
 static bool search_copy(const struct history *h, const struct route_call *call,
@@ -261,10 +260,9 @@ static bool search_copy(const struct history *h, const struct route_call *call,
 {
     struct history_search *copy = item;
 
-    assert(index < h->searches);
     (void)call;
-    *copy = h->search[index];
-    copy->started.tunables = value_own(copy->started.tunables);
+    *copy = history_search_at(h, index);
+    copy->started.tunables = history_search_tunables(h, index);
     return true;
 }
 
@@ -393,7 +391,7 @@ static void schedule_range(const struct history *h, uint64_t *low,
                            uint64_t *len)
 {
     *low = 1;
-    *len = h->choices;
+    *len = history_choices_len(h);
 }
 
 static bool choice_copy(const struct history *h, const struct route_call *call,
@@ -402,8 +400,8 @@ static bool choice_copy(const struct history *h, const struct route_call *call,
     struct history_choice *copy = item;
 
     (void)call;
-    *copy = h->choice[index];
-    copy->c.setting = value_own(copy->c.setting);
+    *copy = history_choice_at(h, index);
+    copy->c.setting = history_choice_setting(h, index);
     return true;
 }
 

@@ -97,7 +97,7 @@ static const struct history_search *current(const struct history *h)
     for (size_t i = h->searches; i > 0; i--)
         if (!h->search[i - 1].ended)
             return &h->search[i - 1];
-    return &h->search[h->searches - 1];
+    return &h->search[h->searches - 1]; /* the last is kept whole */
 }
 
 static void copy_search(const struct history *h, struct search_picture *p)

@@ -62,8 +62,11 @@ static bool count_trials(const struct history *h, void *state)
     size_t end = s->at + PIECE_ITEMS;
 
     s->trials = history_trials_len(h);
-    for (; s->at < s->trials && s->at < end; s->at++)
-        s->matching += matches(s, history_trial_at(h, s->at));
+    for (; s->at < s->trials && s->at < end; s->at++) {
+        struct history_trial t = history_trial_at(h, s->at);
+
+        s->matching += matches(s, &t);
+    }
     return s->at < s->trials;
 }
 
@@ -105,18 +108,18 @@ static bool choose_trials(const struct history *h, void *state)
 
     stay_within(s, h);
     for (; s->at < s->trials && s->at < end; s->at++) {
-        const struct history_trial *t = history_trial_at(h, s->at);
+        struct history_trial t = history_trial_at(h, s->at);
 
         s->standing[s->at] = NAN;
-        if (!matches(s, t))
+        if (!matches(s, &t))
             continue;
-        if (is_judged(&t->t))
+        if (is_judged(&t.t))
             s->speed[s->speeds++] =
-                (struct survey_speed){t->t.search, s->at, counted_speed(&t->t)};
+                (struct survey_speed){t.t.search, s->at, counted_speed(&t.t)};
         if (s->seen == 0)
             s->take[s->at] = s->sampled[s->at] = true;
-        if (t->t.figures.speed > s->fastest_speed) {
-            s->fastest_speed = t->t.figures.speed;
+        if (t.t.figures.speed > s->fastest_speed) {
+            s->fastest_speed = t.t.figures.speed;
             s->fastest = s->at;
         }
         if (++s->seen == s->group)
@@ -159,7 +162,9 @@ static void find_standings(struct survey *s)
     }
 }
 
-static void copy_trial(struct survey *s, const struct record_trial *t)
+/* @setting is transferred. */
+static void copy_trial(struct survey *s, const struct record_trial *t,
+                       json_t *setting)
 {
     s->row[s->rows++] = (struct survey_row){
         .trial = t->trial,
@@ -175,7 +180,7 @@ static void copy_trial(struct survey *s, const struct record_trial *t)
         .clocks = t->figures.clocks,
         .loss = t->figures.points > 0 ? t->figures.loss[t->figures.points - 1]
                                       : NAN,
-        .setting = value_own(t->setting),
+        .setting = setting,
     };
 }
 
@@ -187,7 +192,9 @@ static bool copy_trials(const struct history *h, void *state)
     stay_within(s, h);
     for (; s->at < s->trials && copied < PIECE_ITEMS / 16; s->at++)
         if (s->take[s->at] && s->rows < s->rows_max) {
-            copy_trial(s, &history_trial_at(h, s->at)->t);
+            struct history_trial t = history_trial_at(h, s->at);
+
+            copy_trial(s, &t.t, history_trial_setting(h, s->at));
             copied++;
         }
     return s->at < s->trials;

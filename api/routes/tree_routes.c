@@ -221,10 +221,11 @@ static bool find_trials(const struct history *h, void *state)
     size_t end = t->at + PIECE_ITEMS;
 
     for (; t->at < history_trials_len(h) && t->at < end; t->at++) {
-        struct tree_row *row = shown(t, history_trial_at(h, t->at)->t.branch);
+        struct history_trial trial = history_trial_at(h, t->at);
+        struct tree_row *row = shown(t, trial.t.branch);
 
         if (row)
-            row->trial = history_trial_at(h, t->at)->t.trial;
+            row->trial = trial.t.trial;
     }
     return t->at < history_trials_len(h);
 }

@@ -356,10 +356,12 @@ static enum err put_run(const struct mlflow *m, struct fault *f)
                         history_finished(h) ? history_at_s(h) : NAN};
     enum err err = put_meta(m, &meta, f);
 
-    if (!err && history_choices_len(h))
-        err = put_params(
-            m, m->parent,
-            history_choice_at(h, history_choices_len(h) - 1)->c.setting, f);
+    if (!err && history_choices_len(h)) {
+        json_t *now = history_choice_setting(h, history_choices_len(h) - 1);
+
+        err = now ? put_params(m, m->parent, now, f) : ERR_NOMEM;
+        json_decref(now);
+    }
     if (!err)
         err = put_word(m, m->parent, "tags", "mltune.run", m->s->run->id, f);
     if (!err)
@@ -450,8 +452,13 @@ static enum err mlflow_write(const struct export_source *s,
     make_id(s, 0, m.parent);
     if (!err)
         err = put_run(&m, f);
-    for (size_t i = 0; i < history_trials_len(h) && !err; i++)
-        err = put_trial(&m, history_trial_at(h, i), f);
+    for (size_t i = 0; i < history_trials_len(h) && !err; i++) {
+        struct history_trial trial = history_trial_at(h, i);
+
+        trial.t.setting = history_trial_setting(h, i);
+        err = trial.t.setting ? put_trial(&m, &trial, f) : ERR_NOMEM;
+        json_decref(trial.t.setting);
+    }
     return err;
 }
 

@@ -180,17 +180,24 @@ static enum err optuna_write(const struct export_source *s,
     enum err err = ERR_OK;
 
     (void)f;
-    for (size_t i = 0; i < history_searches_len(h) && !err; i++) {
+    /* Studies have the numbers of searches: also of those that gave way. */
+    for (uint32_t i = 0; i < history_searches_made(h) && !err; i++) {
         char name[RUN_ID_MAX + 32];
 
-        snprintf(name, sizeof(name), "%s/search-%zu", s->run->id, i + 1);
+        snprintf(name, sizeof(name), "%s/search-%u", s->run->id, i + 1);
         err = put_line(out,
                        json_pack("{s:i, s:s, s:s, s:[i]}", "op_code",
                                  OP_CREATE_STUDY, "worker_id", s->run->id,
                                  "study_name", name, "directions", MAXIMIZE));
     }
-    for (size_t i = 0; i < history_trials_len(h) && !err; i++)
-        err = put_trial(s, out, s->run->id, history_trial_at(h, i));
+    for (size_t i = 0; i < history_trials_len(h) && !err; i++) {
+        struct history_trial trial = history_trial_at(h, i);
+
+        trial.t.setting = history_trial_setting(h, i);
+        err =
+            trial.t.setting ? put_trial(s, out, s->run->id, &trial) : ERR_NOMEM;
+        json_decref(trial.t.setting);
+    }
     return err;
 }
 

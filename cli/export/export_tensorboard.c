@@ -173,10 +173,15 @@ static enum err write_training(const struct export_source *s, FILE *out,
     const struct history *h = &s->run->history;
     struct tensorboard_training t = {s, out};
 
-    for (size_t i = 0; i < history_choices_len(h); i++)
-        put_setting(s, out, export_wall(s, history_choice_at(h, i)->at_s),
-                    history_choice_at(h, i)->c.clock,
-                    history_choice_at(h, i)->c.setting);
+    for (size_t i = 0; i < history_choices_len(h); i++) {
+        struct history_choice c = history_choice_at(h, i);
+        json_t *setting = history_choice_setting(h, i);
+
+        if (!setting)
+            return ERR_NOMEM;
+        put_setting(s, out, export_wall(s, c.at_s), c.c.clock, setting);
+        json_decref(setting);
+    }
     for (size_t i = 0; i < history_epochs_len(h); i++) {
         const struct record_epoch_ended *e = &history_epoch_at(h, i)->e;
         double wall = export_wall(s, history_epoch_at(h, i)->at_s);
@@ -199,15 +204,20 @@ static enum err write_trials(const struct export_source *s, FILE *out,
 
     (void)f;
     for (size_t i = 0; i < history_trials_len(h); i++) {
-        const struct record_trial *t = &history_trial_at(h, i)->t;
-        double wall = export_wall(s, history_trial_at(h, i)->started_at_s);
+        struct history_trial trial = history_trial_at(h, i);
+        const struct record_trial *t = &trial.t;
+        json_t *setting = history_trial_setting(h, i);
+        double wall = export_wall(s, trial.started_at_s);
 
+        if (!setting)
+            return ERR_NOMEM;
         put_scalar(out, wall, t->trial, "trial/speed", t->figures.speed);
         put_scalar(out, wall, t->trial, "trial/seconds", t->figures.seconds);
         if (t->figures.points)
             put_scalar(out, wall, t->trial, "trial/loss",
                        t->figures.loss[t->figures.points - 1]);
-        put_setting(s, out, wall, t->trial, t->setting);
+        put_setting(s, out, wall, t->trial, setting);
+        json_decref(setting);
     }
     return ERR_OK;
 }

@@ -73,8 +73,12 @@ static enum err write_trials(const struct export_source *s, FILE *out,
     put_tunables(out, &s->space, NULL);
     fputs("\r\n", out);
     for (size_t i = 0; i < history_trials_len(h); i++) {
-        const struct record_trial *t = &history_trial_at(h, i)->t;
+        struct history_trial trial = history_trial_at(h, i);
+        const struct record_trial *t = &trial.t;
+        json_t *setting = history_trial_setting(h, i);
 
+        if (!setting)
+            return ERR_NOMEM;
         fprintf(out, "%u,%u,", t->trial, t->search);
         put_branch(out, t->branch);
         fprintf(out, ",%s,%s", trial_label_name(t->label),
@@ -84,10 +88,9 @@ static enum err write_trials(const struct export_source *s, FILE *out,
                                t->figures.range, t->figures.seconds});
         fprintf(out, ",%llu,%llu", (unsigned long long)t->figures.samples,
                 (unsigned long long)t->figures.clocks);
-        put_numbers(out, 2,
-                    (double[]){history_trial_at(h, i)->started_at_s,
-                               history_trial_at(h, i)->ended_at_s});
-        put_tunables(out, &s->space, t->setting);
+        put_numbers(out, 2, (double[]){trial.started_at_s, trial.ended_at_s});
+        put_tunables(out, &s->space, setting);
+        json_decref(setting);
         fputs("\r\n", out);
     }
     return ERR_OK;
@@ -147,13 +150,17 @@ static enum err write_schedule(const struct export_source *s, FILE *out,
     put_tunables(out, &s->space, NULL);
     fputs("\r\n", out);
     for (size_t i = 0; i < history_choices_len(h); i++) {
-        const struct record_setting_chosen *c = &history_choice_at(h, i)->c;
+        struct history_choice c = history_choice_at(h, i);
+        json_t *setting = history_choice_setting(h, i);
 
-        fprintf(out, "%llu,%u", (unsigned long long)c->clock, c->branch);
-        put_numbers(out, 1, &history_choice_at(h, i)->at_s);
+        if (!setting)
+            return ERR_NOMEM;
+        fprintf(out, "%llu,%u", (unsigned long long)c.c.clock, c.c.branch);
+        put_numbers(out, 1, &c.at_s);
         fputc(',', out);
-        text_put_csv(out, c->reason);
-        put_tunables(out, &s->space, c->setting);
+        text_put_csv(out, c.c.reason);
+        put_tunables(out, &s->space, setting);
+        json_decref(setting);
         fputs("\r\n", out);
     }
     return ERR_OK;

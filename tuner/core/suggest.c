@@ -190,10 +190,11 @@ static void reopen(struct suggest *s)
 static bool trial_is_lost(const struct board *c, const struct history *h,
                           uint32_t trial)
 {
-    const struct history_trial *t = &h->trial[trial - 1];
+    const struct history_trial *t = history_trial(h, trial);
+    const struct history_search *s = t ? history_search(h, t->t.search) : NULL;
 
-    return !t->ended && t->t.search != lifecycle_search_resumed(c) &&
-           !h->search[t->t.search - 1].ended;
+    return s && !t->ended && !s->ended &&
+           t->t.search != lifecycle_search_resumed(c);
 }
 
 static bool still_waits(const struct board *c, const struct history *h,

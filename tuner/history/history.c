@@ -1,6 +1,7 @@
 #include "tuner/history/history.h"
 
 #include "base/mem.h"
+#include "tuner/history/history_cold.h"
 #include "tuner/history/history_extras.h"
 #include "tuner/history/history_fold.h"
 #include "tuner/history/history_suggestions.h"
@@ -37,6 +38,7 @@ void history_deinit(struct history *h)
         json_decref(h->choice[i].c.setting);
     for (size_t i = 0; i < h->snapshots; i++)
         json_decref(h->snapshot[i].s.state);
+    cold_deinit(h);
     json_decref(h->model.data);
     json_decref(h->end.last_words);
     nodes_deinit(&h->nodes);
@@ -83,6 +85,11 @@ static struct history_search *find_search(const struct history *h, uint32_t n)
     return (struct history_search *)(uintptr_t)history_search(h, n);
 }
 
+json_t *history_hold(json_t *json, json_t *before)
+{
+    return json_incref(before && json_equal(json, before) ? before : json);
+}
+
 /* ---- searches ------------------------------------------------------------ */
 
 static enum err apply_search_started(struct history *h, const struct record *r)
@@ -98,7 +105,9 @@ static enum err apply_search_started(struct history *h, const struct record *r)
     if (mem_grow((void **)&h->search, &h->searches_cap, sizeof(s),
                  h->searches + 1))
         return ERR_NOMEM;
-    json_incref(s.started.tunables);
+    s.started.tunables = history_hold(
+        s.started.tunables,
+        h->searches ? h->search[h->searches - 1].started.tunables : NULL);
     h->search[h->searches++] = s;
     h->retune_wanted = false;
     return ERR_OK;
@@ -126,10 +135,12 @@ static enum err apply_search_ended(struct history *h, const struct record *r)
 static enum err apply_trial(struct history *h, const struct record *r)
 {
     uint32_t n = r->trial.trial, made = history_trials_made(h);
+    const struct history_branch *of;
     struct history_trial *t;
     branch_id branch;
+    json_t *setting;
 
-    if (n <= h->trials_dropped || n > made + 1 ||
+    if (n <= h->trials_dropped + h->cold_trial.rows || n > made + 1 ||
         (n == made + 1) != (r->kind == RECORD_TRIAL_STARTED) ||
         r->trial.suggestion > h->suggestions)
         return ERR_FORMAT;
@@ -143,14 +154,16 @@ static enum err apply_trial(struct history *h, const struct record *r)
         t->started_at_s = r->at_s;
         t->ended_at_s = NAN;
     }
-    t = &h->trial[n - 1 - h->trials_dropped];
+    t = &h->trial[n - 1 - h->trials_dropped - h->cold_trial.rows];
     branch = r->trial.branch;
     /* A finalist ends when its branch is gone already: it had one. */
     if (branch == BRANCH_NONE && r->kind == RECORD_TRIAL_ENDED)
         branch = t->t.branch;
-    json_incref(r->trial.setting);
+    of = history_find(h, branch);
+    setting = history_hold(r->trial.setting, of ? of->setting : t->t.setting);
     json_decref(t->t.setting);
     t->t = r->trial;
+    t->t.setting = setting;
     t->t.branch = branch;
     t->ended = r->kind == RECORD_TRIAL_ENDED;
     t->ended_at_s = t->ended ? r->at_s : NAN;

@@ -11,8 +11,10 @@
  *   where all freed branches together would hold more than
  *   HISTORY_FREED_POINTS_MAX).
  * * Slices and decisions keep the latest, the others are counted.
- * * Searches that are over, and their trials, give way from the oldest on; they
- *   are counted. The latest search keeps all of its trials.
+ * * Searches that are over, their trials and the settings chosen are kept in
+ * few bytes once others follow (history_cold.h), and give way from the oldest
+ * on; they are counted. The latest search keeps all of its trials.
+ * * JSON that equals that of the item before is held once.
  * * Of the older half of the epochs every second goes, but for the best and the
  *   last: what is long ago is kept ever more coarsely.
  * * Freed branches that no trial or epoch names go first, then the others; what
@@ -38,6 +40,11 @@ enum {
     HISTORY_TRIALS_MAX = 4096, /* of searches before the latest, about */
     HISTORY_EPOCHS_MAX = 8192,
     HISTORY_CHOICES_MAX = 4096,
+    /* Of these so many are kept whole, about; the others in few bytes. A run
+     * that goes back to one of its snapshots finds its search among them. */
+    HISTORY_SEARCHES_WHOLE = 64,
+    HISTORY_TRIALS_WHOLE = 2048, /* fewer: only those of these searches */
+    HISTORY_CHOICES_WHOLE = 64,
     HISTORY_BRANCHES_MAX = 8192, /* more only where more are in use */
     HISTORY_SNAPSHOTS_MAX = 16,  /* latest */
     HISTORY_SUGGESTIONS_MAX = 65536,
@@ -145,6 +152,15 @@ struct history_decision {
     clock_no clock;
 };
 
+/* Items in few bytes, oldest first; row i ends at end[i]. */
+struct cold_rows {
+    unsigned char *bytes; /* owned, [len] */
+    uint32_t *end;        /* owned, [rows] */
+    size_t len, room, rows, ends_cap;
+};
+
+enum { COLD_SHAPES_MAX = 16 };
+
 struct history {
     bool started;
     struct record_run_started run;
@@ -164,15 +180,20 @@ struct history {
     struct record_limits limits;
     uint64_t records; /* number of the last one */
 
-    /* By number: search n at index n - 1 - searches_dropped; trials the same.
-     */
+    /* By number, those that are kept whole: search n at index n - 1 -
+     * searches_dropped - cold_search.rows; trials the same. Those before them
+     * are cold. */
     struct history_search *search;
     struct history_trial *trial;
+    struct cold_rows cold_search, cold_trial, cold_choice;
+    json_t *shape[COLD_SHAPES_MAX]; /* owned: what JSON of theirs is like */
+    size_t shapes;
     struct history_suggestion *suggestion; /* n at index n - 1 */
     struct history_branch *branch;     /* by number of creation, oldest first */
     struct history_slice *slice;       /* latest, oldest first */
     struct history_epoch *epoch;       /* of all lineages, in order */
-    struct history_choice *choice;     /* the schedule of settings by clock */
+    struct history_choice *choice;     /* the schedule of settings by clock,
+                                        * after those that are cold */
     struct history_decision *decision; /* latest, oldest first */
     size_t searches, trials, suggestions, branches, slices, epochs, choices,
         decisions;
@@ -245,14 +266,11 @@ double history_first_clock_at_s(const struct history *h);
 double history_first_paused_s(const struct history *h);
 
 /* Each list's length, and its item at @i < that, in the list's order:
- * history_trials_len, history_trial_at. */
+ * history_epochs_len, history_epoch_at. */
 #define HISTORY_LISTS(X)                                                       \
-    X(search, searches, struct history_search)                                 \
-    X(trial, trials, struct history_trial)                                     \
     X(branch, branches, struct history_branch)                                 \
     X(slice, slices, struct history_slice)                                     \
     X(epoch, epochs, struct history_epoch)                                     \
-    X(choice, choices, struct history_choice)                                  \
     X(snapshot, snapshots, struct history_snapshot)                            \
     X(table, tables, struct table_info)
 #define HISTORY_LIST(item, items, type)                                        \
@@ -261,16 +279,36 @@ double history_first_paused_s(const struct history *h);
 HISTORY_LISTS(HISTORY_LIST)
 #undef HISTORY_LIST
 
+/* The same of what may be kept in few bytes. The item is without its JSON
+ * (NULL), which is asked for by itself: new, and the caller's; null where it
+ * has none, NULL: out of memory. Cost: some 0.2 us, and 2 us for the JSON. */
+#define HISTORY_LONG_LISTS(X)                                                  \
+    X(search, searches, tunables)                                              \
+    X(trial, trials, setting)                                                  \
+    X(choice, choices, setting)
+#define HISTORY_LONG_LIST(item, items, json)                                   \
+    size_t history_##items##_len(const struct history *h);                     \
+    struct history_##item history_##item##_at(const struct history *h,         \
+                                              size_t i);                       \
+    json_t *history_##item##_##json(const struct history *h, size_t i);
+HISTORY_LONG_LISTS(HISTORY_LONG_LIST)
+#undef HISTORY_LONG_LIST
+
 /* Searches and trials that there were, with those that gave way. */
 uint32_t history_searches_made(const struct history *h);
 uint32_t history_trials_made(const struct history *h);
 
-/* The search, the trial of that number; NULL: there was none, or it gave way.
- */
+/* The search, the trial of that number, where it is kept whole: as those are
+ * that a run may go on with. NULL: there was none, it is long over, or it gave
+ * way. */
 const struct history_search *history_search(const struct history *h,
                                             uint32_t number);
 const struct history_trial *history_trial(const struct history *h,
                                           uint32_t number);
+
+/* Index of the trial of that number in its list; SIZE_MAX: there was none, or
+ * it gave way. */
+size_t history_trial_index(const struct history *h, uint32_t number);
 
 /* Halves the resolution of what freed branches keep, down to
  * HISTORY_FREED_POINTS_MIN points each. */

@@ -2,6 +2,7 @@
 #include "tuner/history/history_fold.h"
 
 #include "base/mem.h"
+#include "tuner/history/history_cold.h"
 
 #include <assert.h>
 #include <math.h>
@@ -9,25 +10,54 @@
 
 /* ---- searches and trials ------------------------------------------------- */
 
-static void drop_search(struct history *h, const struct history_search *s)
+/* The first @n of @items, which own nothing any more, go. */
+static void take_off(void *items, size_t *len, size_t item_size, size_t n)
 {
-    h->dropped_s += s->end.seconds;
-    h->dropped_clocks += s->end.clocks;
-    json_decref(s->started.tunables);
+    *len -= n;
+    if (n > 0)
+        memmove(items, (char *)items + n * item_size, *len * item_size);
+}
+
+/* What cannot be cooled for want of memory is whole still, and is the next time
+ * that it is looked at. */
+static void cool_searches(struct history *h, size_t most)
+{
+    size_t n = 0;
+
+    while (n < most && h->search[n].ended &&
+           cold_add_search(h, &h->search[n]) == ERR_OK)
+        json_decref(h->search[n++].started.tunables);
+    take_off(h->search, &h->searches, sizeof(*h->search), n);
+}
+
+static void drop_searches(struct history *h, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct history_search s = cold_search(h, i);
+
+        h->dropped_s += s.end.seconds;
+        h->dropped_clocks += s.end.clocks;
+    }
+    cold_drop(&h->cold_search, n);
+    h->searches_dropped += (uint32_t)n;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
 }
 
 void history_bound_searches(struct history *h)
 {
-    size_t n = 0;
-
-    if (h->searches < HISTORY_SEARCHES_MAX)
-        return;
-    while (n < h->searches / 2 && h->search[n].ended)
-        drop_search(h, &h->search[n++]);
-    h->searches -= n;
-    h->searches_dropped += (uint32_t)n;
-    memmove(h->search, h->search + n, h->searches * sizeof(*h->search));
+    if (h->searches >= HISTORY_SEARCHES_WHOLE)
+        cool_searches(h, h->searches / 2);
+    if (history_searches_len(h) >= HISTORY_SEARCHES_MAX)
+        drop_searches(h,
+                      smaller(HISTORY_SEARCHES_MAX / 2, h->cold_search.rows));
 }
+
+/* Trials are looked at when there are a multiple of so many. */
+enum { LOOK_EVERY = 64 };
 
 /* Whether all that is known of trial @t is history: its search is over, and
  * another one has begun since. */
@@ -39,19 +69,42 @@ static bool is_over(const struct history *h, const struct history_trial *t)
            (!s || s->ended);
 }
 
-void history_bound_trials(struct history *h)
+/* Those of a search that is whole are, too, unless there are very many: the run
+ * may go back to it. */
+static size_t coolable(const struct history *h)
+{
+    bool many = h->trials >= HISTORY_TRIALS_WHOLE;
+    size_t n = 0;
+
+    while (n < h->trials && is_over(h, &h->trial[n]) &&
+           (many || !history_search(h, h->trial[n].t.search)))
+        n++;
+    return n;
+}
+
+static void cool_trials(struct history *h, size_t most)
 {
     size_t n = 0;
 
-    if (h->trials < HISTORY_TRIALS_MAX)
-        return;
-    for (; n < h->trials / 2 && is_over(h, &h->trial[n]); n++) {
-        h->dropped_stopped += h->trial[n].t.label == TRIAL_STOPPED;
-        json_decref(h->trial[n].t.setting);
-    }
-    h->trials -= n;
+    while (n < most && cold_add_trial(h, &h->trial[n]) == ERR_OK)
+        json_decref(h->trial[n++].t.setting);
+    take_off(h->trial, &h->trials, sizeof(*h->trial), n);
+}
+
+static void drop_trials(struct history *h, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        h->dropped_stopped += cold_trial(h, i).t.label == TRIAL_STOPPED;
+    cold_drop(&h->cold_trial, n);
     h->trials_dropped += (uint32_t)n;
-    memmove(h->trial, h->trial + n, h->trials * sizeof(*h->trial));
+}
+
+void history_bound_trials(struct history *h)
+{
+    if (h->trials % LOOK_EVERY == 0)
+        cool_trials(h, coolable(h));
+    if (history_trials_len(h) >= HISTORY_TRIALS_MAX)
+        drop_trials(h, smaller(HISTORY_TRIALS_MAX / 2, h->cold_trial.rows));
 }
 
 /* ---- epochs and settings ------------------------------------------------- */
@@ -79,16 +132,64 @@ void history_bound_epochs(struct history *h)
     h->best_epoch = best;
 }
 
+static void cool_choices(struct history *h, size_t most)
+{
+    size_t n = 0;
+
+    while (n < most && cold_add_choice(h, &h->choice[n]) == ERR_OK)
+        json_decref(h->choice[n++].c.setting);
+    take_off(h->choice, &h->choices, sizeof(*h->choice), n);
+}
+
 void history_bound_choices(struct history *h)
 {
-    size_t half = h->choices / 2;
+    size_t half = HISTORY_CHOICES_MAX / 2;
 
-    if (h->choices < HISTORY_CHOICES_MAX)
+    if (h->choices >= HISTORY_CHOICES_WHOLE)
+        cool_choices(h, h->choices / 2);
+    if (history_choices_len(h) < HISTORY_CHOICES_MAX)
         return;
-    for (size_t i = 0; i < half; i++)
-        json_decref(h->choice[i].c.setting);
-    history_drop_half(h->choice, &h->choices, sizeof(*h->choice),
-                      HISTORY_CHOICES_MAX, &h->choices_dropped);
+    half = smaller(half, h->cold_choice.rows);
+    cold_drop(&h->cold_choice, half);
+    h->choices_dropped += half;
+}
+
+/* ---- read back ----------------------------------------------------------- */
+
+/* A checkpoint has all of them whole: arrays for that many are not needed. */
+static void shrink(void **items, size_t *cap, size_t len, size_t item)
+{
+    void *less = len > 0 ? mem_realloc(*items, len * item) : NULL;
+
+    if (!less)
+        return;
+    *items = less;
+    *cap = len;
+}
+
+enum err history_cool(struct history *h, uint64_t searches, uint64_t trials,
+                      uint64_t choices)
+{
+    if (searches > h->searches || trials > h->trials || choices > h->choices)
+        return ERR_FORMAT;
+    for (size_t i = 0; i < searches; i++)
+        if (!h->search[i].ended)
+            return ERR_FORMAT;
+    for (size_t i = 0; i < trials; i++)
+        if (!h->trial[i].ended)
+            return ERR_FORMAT;
+    cool_trials(h, trials);
+    cool_searches(h, searches);
+    cool_choices(h, choices);
+    shrink((void **)&h->search, &h->searches_cap, h->searches,
+           sizeof(*h->search));
+    shrink((void **)&h->trial, &h->trials_cap, h->trials, sizeof(*h->trial));
+    shrink((void **)&h->choice, &h->choices_cap, h->choices,
+           sizeof(*h->choice));
+    return h->cold_search.rows < searches || h->cold_trial.rows < trials ||
+                   h->cold_choice.rows < choices
+               ? ERR_NOMEM
+               : ERR_OK;
 }
 
 /* ---- branches ------------------------------------------------------------ */
@@ -124,6 +225,8 @@ static void judge(const struct history *h, unsigned char fate[])
                       ? KEPT
                       : SPARE;
     }
+    for (size_t i = 0; i < h->cold_trial.rows; i++)
+        at_least(fate, index_of(h, cold_trial_branch(h, i)), NAMED);
     for (size_t i = 0; i < h->trials; i++)
         at_least(fate, index_of(h, h->trial[i].t.branch),
                  h->trial[i].ended ? NAMED : KEPT);

@@ -1,6 +1,7 @@
 #include "tuner/history/history_fold.h"
 
 #include "base/mem.h"
+#include "tuner/history/history_cold.h"
 #include "tuner/history/history_extras.h"
 
 #include <assert.h>
@@ -128,7 +129,8 @@ enum err history_apply_created(struct history *h, const struct record *r)
                  h->branches + 1))
         return ERR_NOMEM;
     memcpy(b.role, c->role, sizeof(b.role));
-    b.setting = json_incref(c->setting);
+    b.setting = history_hold(
+        c->setting, h->branches ? h->branch[h->branches - 1].setting : NULL);
     h->branch[h->branches++] = b;
     return ERR_OK;
 }
@@ -177,6 +179,9 @@ static bool is_promised(const struct history *h, const struct history_branch *b)
         return false;
     for (size_t i = h->choices; i-- > 0;)
         if (h->choice[i].c.branch == b->branch)
+            return true;
+    for (size_t i = h->cold_choice.rows; i-- > 0;)
+        if (cold_choice_branch(h, i) == b->branch)
             return true;
     return false;
 }

@@ -21,6 +21,10 @@ struct history_branch *history_find(const struct history *h, branch_id id);
  * O(length of the lineage x log n). */
 void history_mark_way(struct history *h, branch_id of, bool on);
 
+/* A reference to @json, or to @before (NULL: none) where that equals it. NULL
+ * for NULL. */
+json_t *history_hold(json_t *json, json_t *before);
+
 /* Makes room for one more in an array of at most @max: the older half goes. */
 void history_drop_half(void *items, size_t *len, size_t item_size, size_t max,
                        uint64_t *dropped);
@@ -36,6 +40,12 @@ void history_bound_choices(struct history *h);
 
 /* Errors: ERR_NOMEM, nothing changed. */
 enum err history_bound_branches(struct history *h);
+
+/* The oldest @searches, @trials and @choices of those that are kept whole, as
+ * they were read back, are cold. Errors: ERR_FORMAT (one of them cannot be),
+ * ERR_NOMEM. */
+enum err history_cool(struct history *h, uint64_t searches, uint64_t trials,
+                      uint64_t choices);
 
 /* ---- history_branches.c -------------------------------------------------- */
 

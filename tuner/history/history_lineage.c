@@ -1,6 +1,7 @@
 #include "tuner/history/history_fold.h"
 
 #include "base/mem.h"
+#include "tuner/history/history_cold.h"
 #include "tuner/history/history_extras.h"
 
 #include <assert.h>
@@ -76,6 +77,7 @@ static size_t epoch_index(const struct history *h,
 enum err history_apply_epoch(struct history *h, const struct record *r)
 {
     size_t i = epoch_index(h, &r->epoch_ended);
+    json_t *setting;
 
     assert(r->kind == RECORD_EPOCH_ENDED);
     if (i == h->epochs) {
@@ -88,9 +90,11 @@ enum err history_apply_epoch(struct history *h, const struct record *r)
         history_extras_epoch(h, r->epoch_ended.branch,
                              h->epoch[h->epochs++].extra);
     }
-    json_incref(r->epoch_ended.setting);
+    setting = history_hold(r->epoch_ended.setting,
+                           i > 0 ? h->epoch[i - 1].e.setting : NULL);
     json_decref(h->epoch[i].e.setting);
     h->epoch[i].e = r->epoch_ended;
+    h->epoch[i].e.setting = setting;
     if (r->epoch_ended.surviving)
         surviving_epoch(h, i);
     return ERR_OK;
@@ -104,6 +108,11 @@ static void drop_strangers(struct history *h, branch_id of)
     size_t n = 0;
 
     history_mark_way(h, of, true);
+    for (size_t i = h->cold_choice.rows; i-- > 0;) {
+        b = history_find(h, cold_choice_branch(h, i));
+        if (b && !b->on_way)
+            cold_remove(&h->cold_choice, i);
+    }
     for (size_t i = 0; i < h->choices; i++) {
         b = history_find(h, h->choice[i].c.branch);
         if (!b || b->on_way)
@@ -117,16 +126,19 @@ static void drop_strangers(struct history *h, branch_id of)
 
 enum err history_apply_choice(struct history *h, const struct record *r)
 {
+    const struct history_branch *b = history_find(h, r->setting_chosen.branch);
+
     assert(r->kind == RECORD_SETTING_CHOSEN);
     history_bound_choices(h);
     if (mem_grow((void **)&h->choice, &h->choices_cap, sizeof(*h->choice),
                  h->choices + 1))
         return ERR_NOMEM;
-    if (history_find(h, r->setting_chosen.branch))
+    if (b)
         drop_strangers(h, r->setting_chosen.branch);
     h->choice[h->choices].c = r->setting_chosen;
     h->choice[h->choices].at_s = r->at_s;
-    json_incref(r->setting_chosen.setting);
+    h->choice[h->choices].c.setting =
+        history_hold(r->setting_chosen.setting, b ? b->setting : NULL);
     h->choices++;
     return ERR_OK;
 }

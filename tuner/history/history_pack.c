@@ -2,7 +2,9 @@
 
 #include "base/json/fields_pack.h"
 #include "base/mem.h"
+#include "tuner/history/history_cold.h"
 #include "tuner/history/history_extras.h"
+#include "tuner/history/history_fold.h"
 #include "tuner/history/record_table.h"
 
 #include <assert.h>
@@ -37,6 +39,10 @@ static const struct json_field head[] = {
     {FIELD_OF(history, U64, epochs_dropped)},
     {FIELD_OF(history, U64, choices_dropped)},
     {FIELD_OF(history, U64, branches_dropped)},
+    /* Of how many of the first in each list little is kept; 0 in older ones. */
+    {FIELD_OF(history, U64, cold_search.rows)},
+    {FIELD_OF(history, U64, cold_trial.rows)},
+    {FIELD_OF(history, U64, cold_choice.rows)},
     {FIELD_OF(history, REAL, dropped_s)},
     {FIELD_OF(history, U64, dropped_clocks)},
     {FIELD_OF(history, U64, dropped_stopped)},
@@ -148,7 +154,18 @@ struct pack_part {
     size_t offset;
 };
 
-enum { LIST_BRANCHES = 3, LIST_EPOCHS = 5, LISTS = 9 };
+enum {
+    LIST_SEARCHES,
+    LIST_TRIALS,
+    LIST_SUGGESTIONS,
+    LIST_BRANCHES,
+    LIST_SLICES,
+    LIST_EPOCHS,
+    LIST_CHOICES,
+    LIST_DECISIONS,
+    LIST_SNAPSHOTS,
+    LISTS
+};
 
 struct pack_list {
     size_t item;                          /* bytes */
@@ -171,26 +188,36 @@ struct pack_list {
 #define IN(what, member) offsetof(struct history_##what, member)
 
 static const struct pack_list lists[LISTS] = {
-    {LIST(search, searches, 0, search_members),
-     .record = {{RECORD_SEARCH_STARTED, IN(search, started)},
-                {RECORD_SEARCH_ENDED, IN(search, end)}},
-     .records = 2},
-    {LIST(trial, trials, 0, trial_members),
-     .record = {{RECORD_TRIAL_ENDED, IN(trial, t)}}, .records = 1},
-    {LIST(suggestion, suggestions, HISTORY_SUGGESTIONS_MAX, suggestion_members),
-     .record = {{RECORD_SUGGESTION, IN(suggestion, s)}}, .records = 1},
+    [LIST_SEARCHES] = {LIST(search, searches, 0, search_members),
+                       .record = {{RECORD_SEARCH_STARTED, IN(search, started)},
+                                  {RECORD_SEARCH_ENDED, IN(search, end)}},
+                       .records = 2},
+    [LIST_TRIALS] = {LIST(trial, trials, 0, trial_members),
+                     .record = {{RECORD_TRIAL_ENDED, IN(trial, t)}},
+                     .records = 1},
+    [LIST_SUGGESTIONS] = {LIST(suggestion, suggestions, HISTORY_SUGGESTIONS_MAX,
+                               suggestion_members),
+                          .record = {{RECORD_SUGGESTION, IN(suggestion, s)}},
+                          .records = 1},
     [LIST_BRANCHES] = {LIST(branch, branches, 0, branch_members)},
-    {LIST(slice, slices, HISTORY_SLICES_MAX, slice_members),
-     .record = {{RECORD_SLICE_SCHEDULED, IN(slice, s)}}, .records = 1},
+    [LIST_SLICES] = {LIST(slice, slices, HISTORY_SLICES_MAX, slice_members),
+                     .record = {{RECORD_SLICE_SCHEDULED, IN(slice, s)}},
+                     .records = 1},
     [LIST_EPOCHS] = {LIST(epoch, epochs, HISTORY_EPOCHS_MAX, epoch_members),
                      .record = {{RECORD_EPOCH_ENDED, IN(epoch, e)}},
                      .records = 1},
-    {LIST(choice, choices, HISTORY_CHOICES_MAX, choice_members),
-     .record = {{RECORD_SETTING_CHOSEN, IN(choice, c)}}, .records = 1},
-    {LIST(decision, decisions, HISTORY_DECISIONS_MAX, decision_members),
-     .record = {{RECORD_DECISION, IN(decision, d)}}, .records = 1},
-    {LIST(snapshot, snapshots, HISTORY_SNAPSHOTS_MAX, snapshot_members),
-     .record = {{RECORD_SNAPSHOT_WRITTEN, IN(snapshot, s)}}, .records = 1},
+    [LIST_CHOICES] = {LIST(choice, choices, HISTORY_CHOICES_MAX,
+                           choice_members),
+                      .record = {{RECORD_SETTING_CHOSEN, IN(choice, c)}},
+                      .records = 1},
+    [LIST_DECISIONS] = {LIST(decision, decisions, HISTORY_DECISIONS_MAX,
+                             decision_members),
+                        .record = {{RECORD_DECISION, IN(decision, d)}},
+                        .records = 1},
+    [LIST_SNAPSHOTS] = {LIST(snapshot, snapshots, HISTORY_SNAPSHOTS_MAX,
+                             snapshot_members),
+                        .record = {{RECORD_SNAPSHOT_WRITTEN, IN(snapshot, s)}},
+                        .records = 1},
 };
 
 static unsigned parts_of(const struct pack_list *l,
@@ -354,6 +381,84 @@ static enum err pack_nodes(struct text *out, const struct nodes *nodes)
 
 /* ---- writing ------------------------------------------------------------- */
 
+/* An item that is cold, read for writing. */
+union thawed {
+    struct history_search search;
+    struct history_trial trial;
+    struct history_choice choice;
+};
+
+/* How many items of list @which are cold. */
+static size_t cold_of(const struct history *h, unsigned which)
+{
+    switch (which) {
+    case LIST_SEARCHES:
+        return h->cold_search.rows;
+    case LIST_TRIALS:
+        return h->cold_trial.rows;
+    case LIST_CHOICES:
+        return h->cold_choice.rows;
+    default:
+        return 0;
+    }
+}
+
+/* Its JSON, which the caller owns, too; NULL: out of memory. */
+static json_t *thaw(const struct history *h, unsigned which, size_t i,
+                    union thawed *out)
+{
+    json_t *json, **in;
+
+    if (which == LIST_SEARCHES) {
+        out->search = cold_search(h, i);
+        json = cold_search_tunables(h, i);
+        in = &out->search.started.tunables;
+    } else if (which == LIST_TRIALS) {
+        out->trial = cold_trial(h, i);
+        json = cold_trial_setting(h, i);
+        in = &out->trial.t.setting;
+    } else {
+        assert(which == LIST_CHOICES);
+        out->choice = cold_choice(h, i);
+        json = cold_choice_setting(h, i);
+        in = &out->choice.c.setting;
+    }
+    *in = json_is_null(json) ? NULL : json;
+    return json;
+}
+
+/* What is written of one item; @before: the one before it, or NULL. */
+static enum err pack_item(struct text *out, const struct pack_list *l,
+                          const char *item, const char *before)
+{
+    struct pack_part part[PARTS_MAX];
+    unsigned parts = parts_of(l, part);
+    enum err err = ERR_OK;
+
+    for (unsigned k = 0; !err && k < parts; k++)
+        err = pack_fields(out, part[k].fields, item + part[k].offset,
+                          before ? before + part[k].offset : NULL);
+    return err;
+}
+
+/* @last[0] and @json[0] become those of the last one. */
+static enum err pack_cold(struct text *out, const struct history *h,
+                          unsigned which, union thawed last[2], json_t *json[2])
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < cold_of(h, which); i++) {
+        last[1] = last[0];
+        json_decref(json[1]);
+        json[1] = json[0];
+        json[0] = thaw(h, which, i, &last[0]);
+        err = json[0] ? pack_item(out, &lists[which], (const char *)&last[0],
+                                  i > 0 ? (const char *)&last[1] : NULL)
+                      : ERR_NOMEM;
+    }
+    return err;
+}
+
 static enum err pack_items(struct text *out, const struct history *h,
                            unsigned which, enum history_pack_how how)
 {
@@ -363,22 +468,29 @@ static enum err pack_items(struct text *out, const struct history *h,
     size_t len = *(const size_t *)(const void *)((const char *)h + l->len_at);
     struct pack_part part[PARTS_MAX];
     unsigned parts = parts_of(l, part);
-    enum err err = ERR_OK;
+    size_t cold = cold_of(h, which);
+    json_t *json[2] = {NULL, NULL};
+    union thawed last[2];
+    enum err err;
 
     for (unsigned k = 0; k < parts; k++)
         pack_plan(out, part[k].fields);
-    pack_number(out, len);
+    pack_number(out, cold + len);
+    err = pack_cold(out, h, which, last, json);
     for (size_t i = 0; !err && i < len; i++) {
         const char *item = items + i * l->item;
 
-        for (unsigned k = 0; !err && k < parts; k++)
-            err = pack_fields(out, part[k].fields, item + part[k].offset,
-                              i > 0 ? item - l->item + part[k].offset : NULL);
+        err = pack_item(out, l, item,
+                        i > 0      ? item - l->item
+                        : cold > 0 ? (const char *)&last[0]
+                                   : NULL);
         if (!err && which == LIST_BRANCHES)
             pack_points(out, h, &h->branch[i], how);
         for (uint32_t k = 0; which == LIST_EPOCHS && k < h->extras.len; k++)
             pack_real(out, h->epoch[i].extra[k]);
     }
+    json_decref(json[0]);
+    json_decref(json[1]);
     return err;
 }
 
@@ -624,7 +736,12 @@ static void count_points(struct history *h)
 static enum err unpack_all(struct packed_bytes *in, struct history *h)
 {
     enum err err = unpack_once(in, h);
+    size_t searches = h->cold_search.rows, trials = h->cold_trial.rows,
+           choices = h->cold_choice.rows;
     uint64_t end;
+
+    /* They come whole, and are made cold when all are there. */
+    h->cold_search.rows = h->cold_trial.rows = h->cold_choice.rows = 0;
 
     if (!err)
         err = unpack_small(in, h);
@@ -635,6 +752,8 @@ static enum err unpack_all(struct packed_bytes *in, struct history *h)
     if (!err && (!unpack_number(in, &end) || end != PACK_END || in->left > 0 ||
                  !holds(h)))
         err = ERR_FORMAT;
+    if (!err)
+        err = history_cool(h, searches, trials, choices);
     count_points(h);
     return err;
 }

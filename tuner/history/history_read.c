@@ -1,4 +1,6 @@
-#include "tuner/history/history.h"
+#include "tuner/history/history_cold.h"
+
+#include "base/json/json.h"
 
 #include <assert.h>
 
@@ -94,28 +96,39 @@ double history_first_clock_at_s(const struct history *h)
 
 uint32_t history_searches_made(const struct history *h)
 {
-    return h->searches_dropped + (uint32_t)h->searches;
+    return h->searches_dropped + (uint32_t)history_searches_len(h);
 }
 
 uint32_t history_trials_made(const struct history *h)
 {
-    return h->trials_dropped + (uint32_t)h->trials;
+    return h->trials_dropped + (uint32_t)history_trials_len(h);
 }
 
 const struct history_search *history_search(const struct history *h,
                                             uint32_t number)
 {
-    return number > h->searches_dropped && number <= history_searches_made(h)
-               ? &h->search[number - 1 - h->searches_dropped]
+    size_t before = h->searches_dropped + h->cold_search.rows;
+
+    return number > before && number <= history_searches_made(h)
+               ? &h->search[number - 1 - before]
                : NULL;
 }
 
 const struct history_trial *history_trial(const struct history *h,
                                           uint32_t number)
 {
-    return number > h->trials_dropped && number <= history_trials_made(h)
-               ? &h->trial[number - 1 - h->trials_dropped]
+    size_t before = h->trials_dropped + h->cold_trial.rows;
+
+    return number > before && number <= history_trials_made(h)
+               ? &h->trial[number - 1 - before]
                : NULL;
+}
+
+size_t history_trial_index(const struct history *h, uint32_t number)
+{
+    return number > h->trials_dropped && number <= history_trials_made(h)
+               ? number - 1 - h->trials_dropped
+               : SIZE_MAX;
 }
 
 double history_wall_of(const struct history *h, double at_s)
@@ -134,3 +147,36 @@ double history_wall_of(const struct history *h, double at_s)
         return &h->item[i];                                                    \
     }
 HISTORY_LISTS(HISTORY_LIST)
+
+/* ---- lists whose beginning is cold --------------------------------------- */
+
+/* @json: where an item has its own. */
+#define HISTORY_LONG(item, items, json, own)                                   \
+    size_t history_##items##_len(const struct history *h)                      \
+    {                                                                          \
+        return h->cold_##item.rows + h->items;                                 \
+    }                                                                          \
+    struct history_##item history_##item##_at(const struct history *h,         \
+                                              size_t i)                        \
+    {                                                                          \
+        struct history_##item copy;                                            \
+                                                                               \
+        assert(i < history_##items##_len(h));                                  \
+        if (i < h->cold_##item.rows)                                           \
+            return cold_##item(h, i);                                          \
+        copy = h->item[i - h->cold_##item.rows];                               \
+        copy.own = NULL;                                                       \
+        return copy;                                                           \
+    }                                                                          \
+    json_t *history_##item##_##json(const struct history *h, size_t i)         \
+    {                                                                          \
+        assert(i < history_##items##_len(h));                                  \
+        if (i < h->cold_##item.rows)                                           \
+            return cold_##item##_##json(h, i);                                 \
+        i -= h->cold_##item.rows;                                              \
+        return h->item[i].own ? json_deep_copy(h->item[i].own) : json_null();  \
+    }
+
+HISTORY_LONG(search, searches, tunables, started.tunables)
+HISTORY_LONG(trial, trials, setting, t.setting)
+HISTORY_LONG(choice, choices, setting, c.setting)

@@ -1,5 +1,5 @@
 /* The questions that are answered from a history. */
-#include "tuner/history/history.h"
+#include "tuner/history/history_cold.h"
 
 #include "base/json/json.h"
 #include "base/proto/staleness_json.h"
@@ -98,6 +98,12 @@ struct history_tuning history_tuning(const struct history *h)
 {
     struct history_tuning t = {h->dropped_s, h->dropped_clocks};
 
+    for (size_t i = 0; i < h->cold_search.rows; i++) {
+        struct history_search s = cold_search(h, i);
+
+        t.seconds += s.end.seconds;
+        t.clocks += s.end.clocks;
+    }
     for (size_t i = 0; i < h->searches; i++) {
         const struct history_search *s = &h->search[i];
 
@@ -160,8 +166,8 @@ static json_t *tuning_object(const struct history *h)
     json_t *o = json_object();
     uint64_t stopped = h->dropped_stopped;
 
-    for (size_t i = 0; i < h->trials; i++)
-        stopped += h->trial[i].t.label == TRIAL_STOPPED;
+    for (size_t i = 0; i < history_trials_len(h); i++)
+        stopped += history_trial_at(h, i).t.label == TRIAL_STOPPED;
     if (put(o, "seconds", json_of_number(t.seconds)) ||
         put_count(o, "searches", history_searches_made(h)) ||
         put_count(o, "trials", history_trials_made(h)) ||
@@ -177,11 +183,11 @@ static json_t *schedule_array(const struct history *h)
 {
     json_t *a = json_array();
 
-    for (size_t i = 0; a && i < h->choices; i++) {
+    for (size_t i = 0; a && i < history_choices_len(h); i++) {
         json_t *o = json_object();
 
-        if (put_count(o, "clock", h->choice[i].c.clock) ||
-            put(o, "setting", json_deep_copy(h->choice[i].c.setting)) ||
+        if (put_count(o, "clock", history_choice_at(h, i).c.clock) ||
+            put(o, "setting", history_choice_setting(h, i)) ||
             json_array_append(a, o)) {
             json_decref(o);
             json_decref(a);

@@ -101,12 +101,13 @@ enum err history_suggestion_apply(struct history *h, const struct record *r)
 enum err history_asking_apply(struct history *h, const struct record *r)
 {
     const struct record_asking *a = &r->asking;
+    size_t before = h->searches_dropped + h->cold_search.rows;
 
     if (a->asking == ASKING_CLOSED) {
         if (a->search < 1 || a->search > history_searches_made(h))
             return ERR_FORMAT;
-        if (a->search > h->searches_dropped)
-            h->search[a->search - 1 - h->searches_dropped].closed = true;
+        if (a->search > before)
+            h->search[a->search - 1 - before].closed = true;
         return ERR_OK;
     }
     h->asking = a->asking;

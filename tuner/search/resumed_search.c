@@ -74,11 +74,13 @@ static double spent_s(const struct history *h, uint32_t search)
 {
     double began = history_search(h, search)->started_at_s, last = began;
 
-    for (size_t i = 0; i < history_trials_len(h); i++)
-        if (history_trial_at(h, i)->t.search == search)
-            last = fmax(last, isnan(history_trial_at(h, i)->ended_at_s)
-                                  ? history_trial_at(h, i)->started_at_s
-                                  : history_trial_at(h, i)->ended_at_s);
+    for (size_t i = 0; i < history_trials_len(h); i++) {
+        struct history_trial t = history_trial_at(h, i);
+
+        if (t.t.search == search)
+            last =
+                fmax(last, isnan(t.ended_at_s) ? t.started_at_s : t.ended_at_s);
+    }
     return last - began;
 }
 
@@ -99,12 +101,14 @@ enum err resumed_search_load(struct trial_time *time, const struct history *h,
     assert(t->n == 0 && t->list);
     assert(known);
     for (size_t i = 0; i < history_trials_len(h); i++) {
-        const struct history_trial *x = history_trial_at(h, i);
+        struct history_trial x = history_trial_at(h, i);
         enum err err = ERR_OK;
 
-        if (x->t.search != t->search || t->n > t->max)
+        if (x.t.search != t->search || t->n > t->max)
             continue;
-        err = recall_trial(t, x, known->decided);
+        x.t.setting = history_trial_setting(h, i);
+        err = x.t.setting ? recall_trial(t, &x, known->decided) : ERR_NOMEM;
+        json_decref(x.t.setting);
         if (err == ERR_NOMEM) {
             forget(t);
             return err;
@@ -113,9 +117,9 @@ enum err resumed_search_load(struct trial_time *time, const struct history *h,
             board_decision(t->c, "resume",
                            "trial %u is not taken over: its setting is not "
                            "one of this search",
-                           x->t.trial);
-        else if (x->t.figures.clocks < clocks_run - clocks)
-            clocks += x->t.figures.clocks;
+                           x.t.trial);
+        else if (x.t.figures.clocks < clocks_run - clocks)
+            clocks += x.t.figures.clocks;
     }
     time->decided = known->decided;
     if (known->decided) {

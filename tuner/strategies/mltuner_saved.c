@@ -245,7 +245,7 @@ static enum err read_saved(struct mltuner *s, const json_t *o)
     r->phase = json_object_get(o, "search") ? PHASE_SEARCH : PHASE_TRAIN;
     if (r->phase == PHASE_SEARCH &&
         (!saved_read(o, search_fields, &search) || search.search < 1 ||
-         search.search > history_searches_len(board_history(s->c))))
+         search.search > history_searches_made(board_history(s->c))))
         return ERR_FORMAT;
     r->search = search.search;
     r->from_best = search.from_best;

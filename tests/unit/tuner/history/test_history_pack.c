@@ -320,6 +320,230 @@ static void history_of_a_long_run_is_bounded(void **state)
     end(&w);
 }
 
+/* ---- what is long over --------------------------------------------------- */
+
+/* An odd setting: names that no other has, values that are no numbers. */
+static json_t *setting_of(unsigned i)
+{
+    if (i % 40 == 7)
+        return json_pack("{s:s, s:b}", "rule", "adam", "nesterov", 1);
+    if (i % 40 == 9)
+        return json_object();
+    return json_pack("{s:f, s:i, s:I}", "learning_rate", 0.1 / (1 + i), "slack",
+                     -(int)i, "batch", i % 2 ? INT64_MIN : (json_int_t)1 << 40);
+}
+
+static struct record_trial trial_of(unsigned number, uint32_t search,
+                                    branch_id branch)
+{
+    struct record_trial t = {.trial = number,
+                             .search = search,
+                             .branch = branch,
+                             .incumbent = number % 6 == 1,
+                             .label =
+                                 number % 5 ? TRIAL_STOPPED : TRIAL_DIVERGED};
+
+    t.figures = (struct trial_figures){
+        .speed = 1.0 / number,
+        .speed_unit = SPEED_E_FOLDS_PER_SECOND,
+        .noise = 0.1 / number,
+        .range = -3.0 / number,
+        .window_noise = number % 7 ? 1e300 / number : NAN,
+        .seconds = number / 3.0,
+        .samples = 1000 * number,
+        .clocks = number,
+        .points = number % (RECORD_POINTS_MAX + 1),
+        .lead = -1.0 / number,
+        .pairs = number};
+    for (uint32_t k = 0; k < t.figures.points; k++) {
+        t.figures.time_s[k] = k / 3.0;
+        t.figures.loss[k] = number % 11 ? 1e-200 / (k + 1) : INFINITY;
+    }
+    snprintf(t.reason, sizeof(t.reason), number % 3 ? "" : "of trial %u",
+             number);
+    return t;
+}
+
+static void assert_nearly(double is, double was, bool exactly)
+{
+    assert_true(is == was || (isnan(is) && isnan(was)) ||
+                (!exactly && fabs(is - was) <= 1e-6 * fabs(was)));
+}
+
+static void assert_trial(const struct history *h, unsigned number)
+{
+    struct history_trial is =
+        history_trial_at(h, history_trial_index(h, number));
+    struct record_trial was = trial_of(number, is.t.search, is.t.branch);
+    const struct trial_figures *a = &is.t.figures, *b = &was.figures;
+    json_t *setting = history_trial_setting(h, history_trial_index(h, number));
+    json_t *expected = setting_of(number);
+
+    assert_true(is.ended && is.started_at_s < is.ended_at_s);
+    assert_int_equal(is.t.trial, number);
+    assert_int_equal(is.t.search, 1 + (number - 1) / 6);
+    assert_int_equal(is.t.label, was.label);
+    assert_int_equal(is.t.incumbent, was.incumbent);
+    assert_string_equal(is.t.reason, was.reason);
+    assert_true(a->speed == b->speed && a->noise == b->noise &&
+                a->range == b->range && a->seconds == b->seconds &&
+                a->samples == b->samples && a->clocks == b->clocks &&
+                a->speed_unit == b->speed_unit && a->pairs == b->pairs);
+    assert_nearly(a->window_noise, b->window_noise, false);
+    assert_nearly(a->lead, b->lead, false);
+    assert_int_equal(a->points, b->points);
+    for (uint32_t k = 0; k < b->points; k++) {
+        assert_nearly(a->time_s[k], b->time_s[k], false);
+        assert_nearly(a->loss[k], b->loss[k], k + 1 == b->points);
+    }
+    assert_true(json_equal(setting, expected));
+    json_decref(setting);
+    json_decref(expected);
+}
+
+static void odd_trial(struct world *w, unsigned number)
+{
+    branch_id id = fork_of(w, w->tip, BRANCH_TRAINING, "trial");
+    struct record r;
+
+    for (int ended = 0; ended < 2; ended++) {
+        record_init(&r, ended ? RECORD_TRIAL_ENDED : RECORD_TRIAL_STARTED);
+        r.trial = trial_of(number, w->search, id);
+        r.trial.setting = setting_of(number);
+        feed(w, &r);
+    }
+    free_branch(w, id);
+}
+
+static void odd_search(struct world *w)
+{
+    struct record r;
+
+    record_init(&r, RECORD_SEARCH_STARTED);
+    r.search_started.search = ++w->search;
+    r.search_started.retune = w->search > 1;
+    r.search_started.parent = w->tip;
+    r.search_started.trials_max = 6;
+    snprintf(r.search_started.reason, sizeof(r.search_started.reason),
+             "for the %uth time", w->search);
+    r.search_started.tunables =
+        json_pack("{s:{s:i}}", "rate", "min", w->search / 30);
+    feed(w, &r);
+    for (unsigned i = 0; i < 6; i++)
+        odd_trial(w, 6 * (w->search - 1) + i + 1);
+    record_init(&r, RECORD_SEARCH_ENDED);
+    r.search_ended.search = w->search;
+    r.search_ended.winner = 6 * w->search;
+    r.search_ended.trial_s = 1.0 / w->search;
+    snprintf(r.search_ended.reason, sizeof(r.search_ended.reason), "done");
+    feed(w, &r);
+    record_init(&r, RECORD_SETTING_CHOSEN);
+    r.setting_chosen.branch = w->tip;
+    r.setting_chosen.clock = w->search;
+    r.setting_chosen.setting = setting_of(w->search);
+    snprintf(r.setting_chosen.reason, sizeof(r.setting_chosen.reason),
+             "search %u", w->search);
+    feed(w, &r);
+}
+
+static void assert_search(const struct history *h, size_t i)
+{
+    struct history_search s = history_search_at(h, i);
+    struct history_choice c = history_choice_at(h, i);
+    json_t *tunables = history_search_tunables(h, i);
+    json_t *setting = history_choice_setting(h, i);
+    json_t *expected = setting_of((unsigned)i + 1);
+    char reason[64];
+
+    assert_int_equal(s.started.search, i + 1);
+    assert_int_equal(s.started.retune, i > 0);
+    assert_int_equal(s.started.trials_max, 6);
+    snprintf(reason, sizeof(reason), "for the %zuth time", i + 1);
+    assert_string_equal(s.started.reason, reason);
+    assert_true(s.ended && s.end.trial_s == 1.0 / (double)(i + 1));
+    assert_string_equal(s.end.reason, "done");
+    assert_int_equal(s.end.winner, 6 * (i + 1));
+    assert_int_equal(json_integer_value(json_object_get(
+                         json_object_get(tunables, "rate"), "min")),
+                     (i + 1) / 30);
+    assert_int_equal(c.c.clock, i + 1);
+    snprintf(reason, sizeof(reason), "search %zu", i + 1);
+    assert_string_equal(c.c.reason, reason);
+    assert_true(json_equal(setting, expected));
+    json_decref(tunables);
+    json_decref(setting);
+    json_decref(expected);
+}
+
+/* What is long over reads as it was, in a tenth of the bytes, whether the
+ * history was read back meanwhile or not: but for six digits of a trial's
+ * course. */
+static void history_of_what_is_over_takes_few_bytes(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin_training(&w);
+    for (unsigned i = 0; i < 600; i++) {
+        odd_search(&w);
+        if (i % 50 == 3)
+            read_back(&w);
+    }
+    assert_twins(&w);
+    assert_true(w.h.searches <= HISTORY_SEARCHES_WHOLE);
+    assert_true(w.h.choices <= HISTORY_CHOICES_WHOLE);
+    assert_true(w.h.trials <= 6 * HISTORY_SEARCHES_WHOLE + 64);
+    assert_int_equal(history_trials_len(&w.h), 3600);
+    assert_true(w.h.cold_trial.len < 240 * w.h.cold_trial.rows);
+    assert_true(w.h.cold_search.len < 160 * w.h.cold_search.rows);
+    for (unsigned n = 1; n <= 3600; n++) {
+        assert_trial(&w.h, n);
+        assert_trial(&w.twin, n);
+    }
+    for (size_t i = 0; i < 600; i++)
+        assert_search(&w.twin, i);
+    assert_null(history_trial(&w.h, 1));
+    assert_null(history_search(&w.h, 1));
+    assert_int_equal(history_trial_index(&w.h, 3601), SIZE_MAX);
+    end(&w);
+}
+
+/* Whichever allocation fails while much becomes cold: it is refused or taken,
+ * and nothing is lost. */
+static void history_without_memory_for_the_cold_keeps_them_whole(void **state)
+{
+    bool passed = false;
+    struct record r;
+    struct world w;
+    struct text t;
+
+    (void)state;
+    begin_training(&w);
+    while (w.h.searches < HISTORY_SEARCHES_WHOLE)
+        odd_search(&w);
+    record_init(&r, RECORD_SEARCH_STARTED);
+    r.search_started.search = w.search + 1;
+    r.at_s = w.at_s + 1;
+    write_down(&w.h, HISTORY_PACK_ALL, &t);
+    for (int64_t n = 1; !passed; n++) {
+        struct history h;
+        enum err err;
+
+        assert_int_equal(history_unpack(t.s, t.len, &h, NULL), ERR_OK);
+        mem_fail_at(n, 0);
+        err = history_apply(&h, &r);
+        passed = !mem_failed();
+        mem_fail_at(0, 0);
+        assert_true(err == ERR_OK || (!passed && err == ERR_NOMEM));
+        assert_int_equal(history_searches_made(&h), w.search + !err);
+        for (size_t i = 0; i < HISTORY_SEARCHES_WHOLE; i++)
+            assert_search(&h, i);
+        history_deinit(&h);
+    }
+    text_deinit(&t);
+    end(&w);
+}
+
 /* With few points nothing but the points of freed branches is missing. */
 static void history_packed_with_few_points_keeps_the_rest(void **state)
 {
@@ -389,6 +613,9 @@ static void history_pack_without_memory_leaves_nothing(void **state)
 
     (void)state;
     begin_training(&w);
+    while (w.h.cold_trial.rows == 0) /* some are cold */
+        odd_search(&w);
+    w.trial = 6 * w.search;
     one_search(&w, 1);
     for (int64_t n = 1; !passed; n += 1 + n / 16) {
         int64_t before = mem_outstanding();
@@ -474,6 +701,8 @@ int main(void)
         cmocka_unit_test(fields_packed_are_read_by_name),
         cmocka_unit_test(history_read_back_folds_on_alike),
         cmocka_unit_test(history_of_a_long_run_is_bounded),
+        cmocka_unit_test(history_of_what_is_over_takes_few_bytes),
+        cmocka_unit_test(history_without_memory_for_the_cold_keeps_them_whole),
         cmocka_unit_test(history_packed_with_few_points_keeps_the_rest),
         cmocka_unit_test(history_packed_and_damaged_is_refused_or_sound),
         cmocka_unit_test(history_pack_without_memory_leaves_nothing),

@@ -1,0 +1,45 @@
+/* What is long over in a run, in few bytes: rows of packed values, each a
+ * search, a trial or a chosen setting that nothing will change any more.
+ *
+ * A trial takes some 2 kB as a struct with its setting as a tree, and 200 bytes
+ * as a row; a run that is re-tuned for days is made of little else. A row
+ * reads back as it was, but for a trial's course, whose points keep six digits
+ * (its last loss keeps all). Pure; for the files history*.c alone, which
+ * say what is cold (history_bounds.c) and read it for others (history_read.c).
+ */
+#ifndef TUNER_HISTORY_COLD_H
+#define TUNER_HISTORY_COLD_H
+
+#include "tuner/history/history.h"
+
+/* Each adds a row for @item, which stays the caller's. Errors: ERR_NOMEM,
+ * nothing changed. */
+enum err cold_add_search(struct history *h, const struct history_search *item);
+enum err cold_add_trial(struct history *h, const struct history_trial *item);
+enum err cold_add_choice(struct history *h, const struct history_choice *item);
+
+/* Row @i < rows, without its JSON (NULL). */
+struct history_search cold_search(const struct history *h, size_t i);
+struct history_trial cold_trial(const struct history *h, size_t i);
+struct history_choice cold_choice(const struct history *h, size_t i);
+
+/* The JSON of row @i, new and the caller's: null where it has none. NULL: out
+ * of memory. */
+json_t *cold_search_tunables(const struct history *h, size_t i);
+json_t *cold_trial_setting(const struct history *h, size_t i);
+json_t *cold_choice_setting(const struct history *h, size_t i);
+
+/* What is asked for of all rows at once. */
+branch_id cold_trial_branch(const struct history *h, size_t i);
+branch_id cold_choice_branch(const struct history *h, size_t i);
+
+/* The oldest @n rows go. */
+void cold_drop(struct cold_rows *rows, size_t n);
+
+/* Row @i goes. */
+void cold_remove(struct cold_rows *rows, size_t i);
+
+/* Releases all of them. */
+void cold_deinit(struct history *h);
+
+#endif
