@@ -1,0 +1,178 @@
+/* A run's journal stays within journal.limit. */
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/run/session_internal.h"
+#include "cli/state/replay.h"
+#include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/retunes.h"
+#include "tests/unit/fixture/scratch.h"
+
+#include <string.h>
+
+/* A session as far as its journal goes, and what feeds it. */
+struct kept {
+    struct session s;
+    struct session_options o;
+    struct retunes w;
+    uint64_t peak; /* bytes of records and both checkpoints */
+};
+
+static int make_run(void **state)
+{
+    int failed = scratch_make(state);
+
+    if (!failed) {
+        scratch_mkdir("runs");
+        scratch_mkdir("runs/week-1");
+    }
+    return failed;
+}
+
+static void put(void *ctx, struct record *r)
+{
+    struct kept *k = ctx;
+    json_t *json = record_to_json(r);
+    char *text = json_write(json, 0);
+    struct fault f = {0};
+
+    assert_int_equal(history_apply(&k->s.history, r), ERR_OK);
+    if (journal_append(k->s.journal, record_kind_name(r->kind), text,
+                       strlen(text), 1, &f))
+        fail_msg("%s", f.text);
+    session_kept_record(&k->s, r);
+    mem_free(text);
+    json_decref(json);
+    record_deinit(r);
+}
+
+static void begin(struct kept *k, uint64_t limit)
+{
+    struct fault f = {0};
+    struct view_options none = {NULL};
+
+    memset(k, 0, sizeof(*k));
+    k->o.journal_limit = limit;
+    k->s.o = &k->o;
+    history_init(&k->s.history);
+    snprintf(k->s.folder.path, sizeof(k->s.folder.path), "%s",
+             scratch_path("runs/week-1"));
+    k->s.kept.start = (struct checkpoint_start){.run = mem_strdup("week-1"),
+                                                .name = mem_strdup("week"),
+                                                .config = mem_strdup("{}"),
+                                                .folder = mem_strdup("/"),
+                                                .out = mem_strdup("")};
+    assert_int_equal(view_new(&none, &k->s.view), ERR_OK);
+    if (journal_open(scratch_folder(), true, 1000, &k->s.journal, &f) ||
+        journal_begin_run(k->s.journal, "week-1", "week", "{}", 1, &f))
+        fail_msg("%s", f.text);
+    k->w = (struct retunes){.put = put, .ctx = k, .step_s = 0.01, .random = 1};
+    retunes_begin(&k->w);
+}
+
+static void end(struct kept *k)
+{
+    journal_close(k->s.journal);
+    view_free(k->s.view);
+    history_deinit(&k->s.history);
+    checkpoint_start_deinit(&k->s.kept.start);
+}
+
+static enum err one_more(struct kept *k, struct fault *f)
+{
+    uint64_t taken;
+    enum err err;
+
+    retunes_one(&k->w);
+    err = journal_commit(k->s.journal, false, f);
+    if (!err)
+        err = session_kept_look(&k->s, k->w.at_s, f);
+    taken = journal_bytes(k->s.journal) + 2 * k->s.kept.bytes;
+    k->peak = taken > k->peak ? taken : k->peak;
+    return err;
+}
+
+static enum err count(void *ctx, const struct journal_record *stored)
+{
+    uint64_t *n = ctx;
+
+    (void)stored;
+    ++*n;
+    return ERR_OK;
+}
+
+static void assert_reads_back(struct kept *k)
+{
+    struct text live = {0}, again = {0};
+    struct replayed r;
+    struct fault f = {0};
+
+    if (replay_run(k->s.journal, scratch_folder(), "week-1", &r, &f))
+        fail_msg("%s", f.text);
+    assert_string_equal(r.damage, "");
+    assert_int_equal(history_pack(&k->s.history, HISTORY_PACK_ALL, &live),
+                     ERR_OK);
+    assert_int_equal(history_pack(&r.history, HISTORY_PACK_ALL, &again),
+                     ERR_OK);
+    assert_int_equal(live.len, again.len);
+    assert_memory_equal(live.s, again.s, live.len);
+    text_deinit(&live);
+    text_deinit(&again);
+    replayed_deinit(&r);
+}
+
+/* Records that a checkpoint stands for go: all together take no more than the
+ * limit, however long the run lasts, and what is read back is the same. */
+static void session_keeps_the_journal_within_its_limit(void **state)
+{
+    enum { LIMIT = 8 << 20, RETUNES = 240 };
+    struct kept k;
+    uint64_t left = 0;
+    struct fault f = {0};
+
+    (void)state;
+    begin(&k, LIMIT);
+    for (int i = 0; i < RETUNES; i++) {
+        if (one_more(&k, &f))
+            fail_msg("%s", f.text);
+        if (i % 60 == 0)
+            assert_reads_back(&k);
+    }
+    assert_true(k.peak > LIMIT / 2 && k.peak <= LIMIT);
+    assert_int_equal(
+        journal_each_record(k.s.journal, "week-1", 0, count, &left, &f),
+        ERR_OK);
+    assert_true(left < journal_last(k.s.journal) * 3 / 4);
+    assert_reads_back(&k);
+    end(&k);
+}
+
+/* Where what came of the records does not fit either, that is said, with the
+ * way out; nothing is lost. */
+static void session_beyond_its_limit_is_told(void **state)
+{
+    struct fault f = {0};
+    enum err err = ERR_OK;
+    struct kept k;
+
+    (void)state;
+    begin(&k, 256 << 10);
+    for (int i = 0; i < 200 && !err; i++)
+        err = one_more(&k, &f);
+    assert_int_equal(err, ERR_LIMIT);
+    assert_non_null(strstr(f.text, "journal.limit"));
+    assert_reads_back(&k);
+    end(&k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            session_keeps_the_journal_within_its_limit, make_run,
+            scratch_remove),
+        cmocka_unit_test_setup_teardown(session_beyond_its_limit_is_told,
+                                        make_run, scratch_remove),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
