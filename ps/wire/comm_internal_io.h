@@ -13,6 +13,7 @@
 #include "ps/server/peers.h"
 #include "ps/server/runtime.h"
 #include "ps/wire/comm_io.h"
+#include "ps/wire/gate_io.h"
 #include "ps/wire/meet_io.h"
 
 #include <zmq.h>
@@ -56,8 +57,9 @@ struct comm {
     struct mlt_ps *ps;  /* for runtime_progress and runtime_fail alone */
     const struct ps_shape *shape; /* borrowed */
     struct meet meet;
-    void *context, *pull; /* owned; the thread's once it runs */
-    int wake_fd;          /* readable: the thread is to end */
+    void *context, *pull;     /* owned; the thread's once it runs */
+    struct gate_keeper *gate; /* owned; NULL: strangers cannot connect */
+    int wake_fd;              /* readable: the thread is to end */
     pthread_t thread;
     bool has_thread;
     zmq_pollitem_t *item; /* [nodes + 2] the thread's */

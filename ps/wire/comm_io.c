@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -32,10 +33,53 @@ static void keep_freed_memory(void)
     mallopt(M_TRIM_THRESHOLD, COMM_WINDOW * COMM_ROOM_BYTES);
 }
 
+/* Who has the key is known by it; without one there are no strangers, over a
+ * Unix socket neither. */
+static bool has_strangers(struct comm *c)
+{
+    char endpoint[MEET_ENDPOINT_MAX];
+    size_t size = sizeof(endpoint);
+
+    return c->meet.key.given &&
+           zmq_getsockopt(c->pull, ZMQ_LAST_ENDPOINT, endpoint, &size) == 0 &&
+           strncmp(endpoint, "tcp://", 6) == 0;
+}
+
+static enum err keep_gate(struct comm *c, struct fault *f)
+{
+    if (has_strangers(c))
+        return gate_keep(c->gate, c->shape->nodes - 1, f);
+    gate_close(c->gate);
+    c->gate = NULL;
+    return ERR_OK;
+}
+
+/* From where the others come, as far as they say. */
+static enum err know_peers(struct comm *c, struct fault *f)
+{
+    uint32_t *ipv4 = mem_calloc(c->shape->nodes, sizeof(*ipv4)), n = 0;
+    enum err err = ipv4 ? ERR_OK : ERR_NOMEM;
+
+    for (uint32_t i = 0; i < c->shape->nodes && !err; i++) {
+        unsigned char at[4];
+        const char *endpoint = c->meet.peer[i].endpoint;
+
+        if (sscanf(endpoint, "tcp://%hhu.%hhu.%hhu.%hhu:", &at[0], &at[1],
+                   &at[2], &at[3]) == 4)
+            ipv4[n++] = (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 |
+                        (uint32_t)at[2] << 8 | at[3];
+    }
+    if (!err)
+        err = gate_know(c->gate, n, ipv4);
+    mem_free(ipv4);
+    return err ? fault_set(f, err, "no memory to keep a gate") : ERR_OK;
+}
+
 static enum err open_pull(struct comm *c, struct fault *f)
 {
     int64_t size_max = FRAME_BYTES_MAX;
     int waiting_max = COMM_WAITING_MAX;
+    enum err err;
 
     c->context = zmq_ctx_new();
     c->pull = c->context ? zmq_socket(c->context, ZMQ_PULL) : NULL;
@@ -47,8 +91,11 @@ static enum err open_pull(struct comm *c, struct fault *f)
     c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (c->wake_fd < 0)
         return fault_errno(f, ERR_IO, errno, "make a socket for other nodes");
-    return meet_open(&c->meet, c->pull, c->shape->meet, c->shape->listen,
-                     c->shape->node, c->shape->nodes, f);
+    err = gate_open(c->context, c->pull, &c->gate, f);
+    if (!err)
+        err = meet_open(&c->meet, c->pull, c->shape->meet, c->shape->listen,
+                        c->shape->node, c->shape->nodes, f);
+    return err ? err : keep_gate(c, f);
 }
 
 static void comm_close(struct peers *p);
@@ -128,6 +175,7 @@ static void comm_close(struct peers *p)
         log_event(LOG_WARN, "frames_ignored", "node=%u count=%llu",
                   c->shape->node, (unsigned long long)c->ignored);
     close_peers(c);
+    gate_close(c->gate);
     if (c->pull)
         zmq_close(c->pull);
     if (c->context)
@@ -469,6 +517,8 @@ static enum err comm_start(struct peers *p, uint32_t *fits, struct fault *f)
         err = fault_set(f, ERR_UNSUPPORTED,
                         "rows of %zu bytes: over TCP a row has at most %d",
                         c->room, MEET_MESSAGE_MAX - COMM_CURVE_BYTES);
+    if (!err && c->gate)
+        err = know_peers(c, f);
     if (err)
         return err;
     comm_lock(c);

@@ -274,6 +274,8 @@ static bool receive_one(struct comm *c, zmq_msg_t *m)
     if (n < 0)
         return false;
     c->traffic.bytes_received += (uint64_t)n;
+    if (c->gate)
+        gate_heard(c->gate, m);
     while (zmq_msg_more(m)) {
         several = true;
         if (zmq_msg_recv(m, c->pull, ZMQ_DONTWAIT) < 0)

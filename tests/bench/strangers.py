@@ -45,11 +45,11 @@ def ask(port):
             b"Connection: close\\r\\n\\r\\n" % port)
 while time.monotonic() < end:
     s = socket.socket()
-    s.settimeout(1)
+    s.settimeout(0 if kind in ("connect", "hold") else 0.05)
     place = to[n % len(to)]
     n += 1
     try:
-        s.connect(place)
+        s.connect_ex(place)
         if kind == "connect":
             s.send(junk[:64])
         elif kind == "bytes":

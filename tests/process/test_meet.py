@@ -99,6 +99,12 @@ class Nodes(Case):
         config["cluster"] = {"nodes": nodes, "workers": 1}
         tuner.tell("config", config=config, seed=7, folder=str(self.folder))
 
+    def send_config_to_last(self):
+        """To the node that came last."""
+        peers, self.tuner.peers = self.tuner.peers, self.tuner.peers[-1:]
+        self.send_config(self.tuner, 2)
+        self.tuner.peers = peers
+
     def configure(self, nodes=2):
         self.send_config(self.tuner, nodes)
         return self.tuner.answers()

@@ -29,7 +29,7 @@ class Strangers(Nodes):
         self.data = [free_port(after) for after in (1, 2)]
         self.stop = threading.Event()
         self.context = zmq.Context()
-        self.threads, self.sockets = [], []
+        self.threads, self.sockets, self.there = [], [], 0
 
         self.addCleanup(self.end_strangers)
 
@@ -69,6 +69,7 @@ class Strangers(Nodes):
                 try:
                     with socket.create_connection(("127.0.0.1", port),
                                                   timeout=5) as s:
+                        self.there += 1
                         s.sendall(junk if junk else GREETING + READY)
                         while not self.stop.is_set():
                             s.sendall(junk if junk else PART + bytes(1 << 20))
@@ -96,23 +97,24 @@ class Strangers(Nodes):
             self.assertEqual(liar.poll(0), 0)
         self.end(zero, one)
 
-    def send_config_to_last(self):
-        """To the node that came last."""
-        peers, self.tuner.peers = self.tuner.peers, self.tuner.peers[-1:]
-        self.send_config(self.tuner, 2)
-        self.tuner.peers = peers
-
     def test_strangers_cost_no_memory_while_nodes_train(self):
         """Endless parts, junk and half greetings at the ports of both: a slice
         runs, and neither node holds much more than before."""
-        nodes = self.start_both()
-        self.assertEqual([a["kind"] for a in self.configure()],
-                         ["ready", "ready"])
-        before = [self.resident(node) for node in nodes]
+        zero = self.start_node(0, "--listen", f"tcp://127.0.0.1:{self.data[0]}")
+        before = [self.resident(zero)]
+        self.send_config(self.tuner, 2)
         for port in self.data:
             for junk in (None, None, None, b"\xff" * 65536, b"GET / HTTP/1.1\r\n",
                          GREETING[:40], random.Random(4).randbytes(4096)):
                 self.flood(port, junk)
+        # While they train nobody can connect any more.
+        self.wait_until(lambda: self.there > 20, "strangers to be in")
+        one = self.start_node(1, "--listen", f"tcp://127.0.0.1:{self.data[1]}")
+        before.append(self.resident(one))
+        self.send_config_to_last()
+        self.assertEqual([a["kind"] for a in self.tuner.answers()],
+                         ["ready", "ready"])
+        nodes = [zero, one]
         self.tuner.ask("fork", branch=1, parent=0, type="training",
                        setting={"learning_rate": 0.1})
         first = 0

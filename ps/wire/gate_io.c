@@ -1,0 +1,242 @@
+#include "ps/wire/gate_io.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "ps/wire/gate.h"
+
+#include <zmq.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum {
+    EVENTS = ZMQ_EVENT_LISTENING | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
+             ZMQ_EVENT_MONITOR_STOPPED,
+    /* The address of the sender in the header of IPv4. */
+    SOURCE = SKF_NET_OFF + 12,
+    ALL = -1, /* bytes of a packet that are kept */
+    KNOWN_MAX = (BPF_MAXINSNS - 2) / 2
+};
+
+#define EVENTS_AT "inproc://gate"
+
+struct gate_keeper {
+    void *socket, *monitor; /* borrowed; owned, the thread's once it runs */
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool shut; /* state is GATE_SHUT */
+
+    pthread_mutex_t lock; /* of everything below */
+    struct gate gate;
+    enum gate_state state;
+    int listener;       /* -1: not known yet */
+    bool refused, told; /* the kernel has no filters; strangers were told of */
+    uint32_t known;
+    struct sock_filter *filter; /* [2 * known + 2] */
+};
+
+/* ---- the filter ---------------------------------------------------------- */
+
+static int attach(int fd, unsigned short n, struct sock_filter filter[])
+{
+    struct sock_fprog program = {.len = n, .filter = filter};
+
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program,
+                      sizeof(program));
+}
+
+static int attach_known(struct gate_keeper *k)
+{
+    struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
+
+    if (!k->filter)
+        return attach(k->listener, 1, &none);
+    return attach(k->listener, (unsigned short)(2 * k->known + 2), k->filter);
+}
+
+/* The kernel puts one filter in the place of another at once. */
+static int apply(struct gate_keeper *k, enum gate_state state)
+{
+    struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
+    int unused = 0;
+
+    switch (state) {
+    case GATE_SHUT:
+        return attach(k->listener, 1, &none);
+    case GATE_KNOWN:
+        return attach_known(k);
+    default:
+        return setsockopt(k->listener, SOL_SOCKET, SO_DETACH_FILTER, &unused,
+                          sizeof(unused));
+    }
+}
+
+static void tell(struct gate_keeper *k)
+{
+    if (k->state != GATE_KNOWN || k->told)
+        return;
+    k->told = true;
+    log_event(LOG_WARN, "strangers_crowd",
+              "count=%u reason=\"connections without the key; until they end, "
+              "addresses of the run's nodes alone get in\"",
+              k->gate.strangers);
+}
+
+/* Under the lock. */
+static void follow(struct gate_keeper *k)
+{
+    enum gate_state state = gate_wants(&k->gate);
+
+    if (k->refused || k->listener < 0 || state == k->state)
+        return;
+    k->refused = apply(k, state) != 0;
+    if (k->refused)
+        log_event(LOG_WARN, "gate_stays_open", "reason=\"%s\"",
+                  strerror(errno));
+    k->state = state;
+    atomic_store_explicit(&k->shut, state == GATE_SHUT, memory_order_relaxed);
+    tell(k);
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
+/* An event is two parts: number and value, then the address. False: it was the
+ * last. */
+static bool next_event(struct gate_keeper *k, uint16_t *event, int32_t *value)
+{
+    unsigned char head[sizeof(*event) + sizeof(*value)];
+    char address[256];
+    int n;
+
+    do
+        n = zmq_recv(k->monitor, head, sizeof(head), 0);
+    while (n < 0 && errno == EINTR);
+    if (n != (int)sizeof(head) ||
+        zmq_recv(k->monitor, address, sizeof(address), 0) < 0)
+        return false;
+    memcpy(event, head, sizeof(*event));
+    memcpy(value, head + sizeof(*event), sizeof(*value));
+    return *event != ZMQ_EVENT_MONITOR_STOPPED;
+}
+
+static void *thread_main(void *arg)
+{
+    struct gate_keeper *k = arg;
+    uint16_t event;
+    int32_t fd;
+
+    pthread_setname_np(pthread_self(), "gate");
+    while (next_event(k, &event, &fd)) {
+        pthread_mutex_lock(&k->lock);
+        if (event == ZMQ_EVENT_LISTENING)
+            k->listener = fd;
+        else if (event == ZMQ_EVENT_ACCEPTED)
+            gate_accepted(&k->gate, fd);
+        else
+            gate_gone(&k->gate, fd);
+        follow(k);
+        pthread_mutex_unlock(&k->lock);
+    }
+    return NULL;
+}
+
+/* The descriptor may be another's by now; then it is taken for a peer until
+ * that one is cut. */
+void gate_heard(struct gate_keeper *k, zmq_msg_t *message)
+{
+    if (atomic_load_explicit(&k->shut, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&k->lock);
+    gate_shown(&k->gate, zmq_msg_get(message, ZMQ_SRCFD));
+    follow(k);
+    pthread_mutex_unlock(&k->lock);
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+enum err gate_open(void *context, void *socket, struct gate_keeper **out,
+                   struct fault *f)
+{
+    struct gate_keeper *k = mem_calloc(1, sizeof(*k));
+
+    assert(context && socket);
+    if (!k)
+        return fault_set(f, ERR_NOMEM, "no memory to keep a gate");
+    k->socket = socket;
+    k->listener = -1;
+    pthread_mutex_init(&k->lock, NULL);
+    if (zmq_socket_monitor(socket, EVENTS_AT, EVENTS) == 0)
+        k->monitor = zmq_socket(context, ZMQ_PAIR);
+    if (!k->monitor || zmq_connect(k->monitor, EVENTS_AT) != 0) {
+        fault_errno(f, ERR_IO, errno, "look who connects");
+        gate_close(k);
+        return ERR_IO;
+    }
+    *out = k;
+    return ERR_OK;
+}
+
+enum err gate_keep(struct gate_keeper *k, uint32_t peers, struct fault *f)
+{
+    int errnum;
+
+    assert(!k->has_thread && peers > 0);
+    k->gate.expected = peers;
+    errnum = pthread_create(&k->thread, NULL, thread_main, k);
+    if (errnum)
+        return fault_errno(f, ERR_IO, errnum, "start the gate's thread");
+    k->has_thread = true;
+    return ERR_OK;
+}
+
+/* Each address is two steps: is it that one, then it is let in. */
+enum err gate_know(struct gate_keeper *k, uint32_t n, const uint32_t ipv4[])
+{
+    struct sock_filter *filter;
+    size_t at = 0;
+
+    assert(n <= KNOWN_MAX && !k->filter);
+    filter = mem_calloc(2 * (size_t)n + 2, sizeof(*filter));
+    if (!filter)
+        return ERR_NOMEM;
+    filter[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                                (uint32_t)SOURCE);
+    for (uint32_t i = 0; i < n; i++) {
+        filter[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                                                    ipv4[i], 0, 1);
+        filter[at++] =
+            (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, (uint32_t)ALL);
+    }
+    filter[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+    pthread_mutex_lock(&k->lock);
+    k->filter = filter;
+    k->known = n;
+    pthread_mutex_unlock(&k->lock);
+    return ERR_OK;
+}
+
+/* The reader goes last: without one ZeroMQ's own thread would wait for it. */
+void gate_close(struct gate_keeper *k)
+{
+    int none = 0;
+
+    if (!k)
+        return;
+    zmq_socket_monitor(k->socket, NULL, 0);
+    if (k->has_thread)
+        pthread_join(k->thread, NULL);
+    if (k->monitor) {
+        zmq_setsockopt(k->monitor, ZMQ_LINGER, &none, sizeof(none));
+        zmq_close(k->monitor);
+    }
+    pthread_mutex_destroy(&k->lock);
+    mem_free(k->filter);
+    mem_free(k);
+}
