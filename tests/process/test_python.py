@@ -881,6 +881,70 @@ class Switches(unittest.TestCase):
                 registry.release(state)
             self.assertEqual(registry.bytes, 0)
 
+    def alternate(self, to_none, slices):
+        """Two branches by turns, of which the first has its last layer learn
+        from its tenth slice on. Which gradients the second one found at each
+        slice's begin, and what its last layer became."""
+        from mltune import torch as mltune_torch
+        self.registry.add("gradients", mltune_torch.GradientsHolder(
+            "gradients", list(self.net.parameters()), None))
+        looks = self.looks = []
+        late = list(self.net[2].parameters())
+        root = self.registry.first()
+        states = [self.registry.share(root) for _ in range(2)]
+        began = []
+        for i in range(slices):
+            for b in (0, 1):
+                for p in late:
+                    p.requires_grad_(b == 0 and i >= 10)
+                self.registry.activate(states[b])
+                if b == 1:
+                    began.append([p.grad is not None for p in late])
+                for _ in range(1 + i % 3):
+                    self.opt.zero_grad(set_to_none=to_none)
+                    x = self.torch.ones(4, 5)
+                    ((self.net(x) - x) ** 2).mean().backward()
+                    self.opt.step()
+                with mock.patch.object(
+                        mltune_torch, "_GRAD",
+                        side_effect=mltune_torch._GRAD) as asked:
+                    states[b] = self.registry.capture(states[b])
+                looks.append(asked.call_count)
+        self.registry.activate(states[1], "look")
+        return began, [p.tolist() for p in late]
+
+    def test_which_gradients_there_are_is_seen_where_it_counts(self):
+        """A loop that sets them to zero: a layer that never had one is never
+        moved, not by its weight decay either."""
+        for group in self.opt.param_groups:
+            group["weight_decay"] = 0.1
+        before = [p.tolist() for p in self.net[2].parameters()]
+        began, after = self.alternate(False, 30)
+        self.assertEqual(began, [[False, False]] * 30)
+        self.assertEqual(after, before)
+        self.assertNotIn(0, self.looks)
+
+    def test_gradients_that_a_loop_drops_are_seldom_looked_at(self):
+        """It finds none where it begins, whatever others have left."""
+        for group in self.opt.param_groups:
+            group["weight_decay"] = 0.1
+        before = [p.tolist() for p in self.net[2].parameters()]
+        _, after = self.alternate(True, 30)
+        self.assertEqual(after, before)
+        self.assertLess(0, self.looks[8:20].count(0))
+
+    def test_a_loop_that_comes_to_keep_gradients_is_noticed(self):
+        from mltune import torch as mltune_torch
+        holder = mltune_torch.GradientsHolder(
+            "gradients", list(self.net.parameters()), None)
+        part = holder.capture(None)
+        for i in range(40):
+            holder.activate(part, self.state.Alone(True), self.registry.spares)
+            self.opt.zero_grad(set_to_none=i < 20)
+            self.net(self.torch.ones(4, 5)).mean().backward()
+            part = holder.capture(part)
+        self.assertFalse(holder._none_counts())
+
     def test_tensors_that_come_late_are_told(self):
         """Not at the next switch, but soon: nobody would fork them."""
         from mltune import torch as mltune_torch

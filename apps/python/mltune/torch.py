@@ -602,6 +602,11 @@ class GradientsHolder(Holder):
     A loop clears its gradients at one end of a clock or the other, so values
     of another branch are never seen. A loop that steps once in several clocks
     is known by its first clock, which leaves gradients and no step.
+
+    Most loops drop them: each clock makes new ones, and which there were before
+    it is nothing to them. A gradient that outlives a clock has been written to
+    more often after it. Where that was so of none in the first slices, which
+    there are is looked at in each eighth slice, until it is so of one.
     """
 
     def __init__(self, name: str, params: List[torch.nn.Parameter],
@@ -611,10 +616,13 @@ class GradientsHolder(Holder):
         self.keep = keep
         self._versions: Optional[List[int]] = None
         self._seen: Any = None  # which have one, as nothing has run since
+        self._captures = 0
+        self._writes: Optional[List[Any]] = None  # to each, at the last look
+        self._drops = not keep  # none was seen to outlive a clock
 
     def activate(self, part: Part, alone: Alone,
                  spares: Spares) -> None:
-        if not part.pages and part.tree == self._seen:
+        if not part.pages and (part.tree == self._seen or self._none_counts()):
             return
         self._seen = None
         for p, has in zip(self.params, part.tree):
@@ -632,7 +640,14 @@ class GradientsHolder(Holder):
         if part is None and self.keep is None:
             self._look()
         if not self.keep:
-            has = tuple(map(is_not, map(_GRAD, self.params), _NONE))
+            self._captures += 1
+            if part is not None and not part.pages and self._none_counts() and \
+                    self._captures % WALK_EVERY:
+                return part
+            grads = list(map(_GRAD, self.params))
+            if self._drops and part is not None:
+                self._look_whether_they_outlive(grads)
+            has = tuple(map(is_not, grads, _NONE))
             self._seen = None if part is None else has
             same = part is not None and not part.pages and part.tree == has
             return part if part is not None and same else Part(has, [])
@@ -647,6 +662,16 @@ class GradientsHolder(Holder):
 
     def abandon(self, spares: Spares) -> None:
         self._seen = None
+
+    def _none_counts(self) -> bool:
+        """Whether the loop is known to drop its gradients."""
+        return self._drops and self._captures > WALK_EVERY
+
+    def _look_whether_they_outlive(self, grads: List[Any]) -> None:
+        writes = [None if g is None else g._version for g in grads]
+        if self._writes is not None and writes != self._writes:
+            self._drops = False
+        self._writes = writes
 
     def _look(self) -> None:
         versions = [p._version for p in self.params]
