@@ -945,6 +945,39 @@ class Switches(unittest.TestCase):
             part = holder.capture(part)
         self.assertFalse(holder._none_counts())
 
+    def test_each_branch_has_its_own_memory_every_time(self):
+        """Without buffers, where most of a switch is left out; by turns, and
+        one that goes on."""
+        torch = self.torch
+        net = torch.nn.Linear(3, 3)
+        registry = self.state.Registry()
+        registry.add("net", net)
+        first = registry.first()
+        states = [registry.share(first), registry.share(first)]
+        was = [0.0, 0.0]
+        net.weight.data.zero_()
+        rng = random.Random(4)
+        for i in range(60):
+            b = rng.randrange(2)
+            registry.activate(states[b])
+            if i > 12:
+                self.assertEqual(net.weight[0, 0].item(), was[b], i)
+            for x in net.parameters():
+                x.data.fill_(i)
+            was[b] = float(i)
+            states[b] = registry.capture(states[b])
+
+    def test_a_child_acts_by_its_own_setting(self):
+        """Though its parent's slices did by another, once and again."""
+        from mltune import torch as mltune_torch
+        rates = mltune_torch.Rates([self.opt], [])
+        parents, childs = {"learning_rate": 0.1}, {"learning_rate": 0.2}
+        held = rates.apply(parents, {})
+        self.assertIs(rates.apply(parents, held), held)
+        self.assertAlmostEqual(self.opt.param_groups[1]["lr"], 0.2)
+        rates.apply(childs, held)
+        self.assertAlmostEqual(self.opt.param_groups[1]["lr"], 0.4)
+
     def test_tensors_that_come_late_are_told(self):
         """Not at the next switch, but soon: nobody would fork them."""
         from mltune import torch as mltune_torch
