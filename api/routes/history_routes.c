@@ -184,7 +184,7 @@ static bool branch_copy(const struct history *h, const struct route_call *call,
         return false;
     *copy = h->branch[index];
     copy->point = NULL; /* its points stay under the lock */
-    copy->setting = value_own(copy->setting);
+    copy->setting = history_branch_setting(h, &h->branch[index]);
     return true;
 }
 

@@ -147,9 +147,9 @@ static void choose(struct tree *t)
 
 /* ---- what is shown of them ----------------------------------------------- */
 
-static void copy_branch(struct tree *t, size_t index,
-                        const struct history_branch *b)
+static void copy_branch(struct tree *t, const struct history *h, size_t index)
 {
+    const struct history_branch *b = history_branch_at(h, index);
     struct tree_row *row = &t->row[t->rows++];
 
     *row = (struct tree_row){.b = *b,
@@ -162,7 +162,7 @@ static void copy_branch(struct tree *t, size_t index,
         row->last_clock = b->point[b->points - 1].clock;
     }
     row->b.point = NULL;
-    row->b.setting = value_own(b->setting);
+    row->b.setting = history_branch_setting(h, b);
 }
 
 static bool copy_branches(const struct history *h, void *state)
@@ -172,8 +172,7 @@ static bool copy_branches(const struct history *h, void *state)
 
     for (; t->at < t->chosen && t->at < end; t->at++)
         if (t->rank[t->at].index < history_branches_len(h))
-            copy_branch(t, t->rank[t->at].index,
-                        history_branch_at(h, t->rank[t->at].index));
+            copy_branch(t, h, t->rank[t->at].index);
     return t->at < t->chosen;
 }
 

@@ -97,12 +97,15 @@ static const struct history_branch *running(const struct history *h)
     return NULL;
 }
 
-static void add_branch(struct status_line *l, const struct history_branch *b)
+static void add_branch(struct status_line *l, const struct history *h,
+                       const struct history_branch *b)
 {
+    json_t *value = history_branch_setting(h, b);
     char setting[256];
     const struct history_point *last;
 
-    progress_setting(b->setting, setting, sizeof(setting));
+    progress_setting(value, setting, sizeof(setting));
+    json_decref(value);
     add(l, " | %s %u: %s", b->role, b->branch, setting);
     if (b->points == 0)
         return;
@@ -140,7 +143,7 @@ void progress_line(const struct history *h, double now_s, char *out,
             b->points ? b->point[b->points - 1].clock : history_clock(h);
 
         add(&l, " | clock %llu", (unsigned long long)clock);
-        add_branch(&l, b);
+        add_branch(&l, h, b);
     }
     add_best(&l, h);
     if (history_trials_len(h))

@@ -141,6 +141,7 @@ static bool descends(const struct history *h, branch_id from, branch_id of)
 static void user_forks_fork_runs_so_many_clocks_and_waits(void **state)
 {
     unsigned made = 0, whole = 0;
+    json_t *setting;
 
     (void)state;
     for (unsigned seed = 1; seed <= 12 * STRATEGIES; seed++) {
@@ -158,7 +159,9 @@ static void user_forks_fork_runs_so_many_clocks_and_waits(void **state)
         }
         made++;
         assert_non_null(b);
-        assert_true(rate_of(b->setting) == USER_RATE);
+        setting = history_branch_setting(&o.h, b);
+        assert_true(rate_of(setting) == USER_RATE);
+        json_decref(setting);
         assert_true(b->clocks <= 40);
         assert_string_equal(b->freed_reason, RECORD_FREED_AT_END);
         whole += b->clocks == 40;

@@ -160,7 +160,8 @@ static enum err apply_trial(struct history *h, const struct record *r)
     if (branch == BRANCH_NONE && r->kind == RECORD_TRIAL_ENDED)
         branch = t->t.branch;
     of = history_find(h, branch);
-    setting = history_hold(r->trial.setting, of ? of->setting : t->t.setting);
+    setting = history_hold(r->trial.setting,
+                           of && of->setting ? of->setting : t->t.setting);
     json_decref(t->t.setting);
     t->t = r->trial;
     t->t.setting = setting;

@@ -7,9 +7,9 @@
  * Memory is bounded, however long a run lasts (history_bounds.c):
  *
  * * A branch's progress is halved in resolution whenever it would exceed
- *   HISTORY_POINTS_MAX points (an eighth of that once it is freed, and less
- *   where all freed branches together would hold more than
- *   HISTORY_FREED_POINTS_MAX).
+ *   HISTORY_POINTS_MAX points (an eighth of that once it is freed, and less,
+ * the oldest first, where all freed branches together would hold more than
+ *   HISTORY_FREED_POINTS_MAX). The setting of a freed one takes few bytes.
  * * Slices and decisions keep the latest, the others are counted.
  * * Searches that are over, their trials and the settings chosen are kept in
  * few bytes once others follow (history_cold.h), and give way from the oldest
@@ -30,9 +30,9 @@
 #include "tuner/history/record.h"
 
 enum {
-    HISTORY_POINTS_MAX = 1024,          /* a live branch; / 8 once freed */
-    HISTORY_FREED_POINTS_MAX = 1 << 16, /* of all freed branches together, as
-                                         * long as each has more than: */
+    HISTORY_POINTS_MAX = 1024,           /* a live branch; / 8 once freed */
+    HISTORY_FREED_POINTS_MAX = 24 << 10, /* of all freed branches together, as
+                                          * long as each has more than: */
     HISTORY_FREED_POINTS_MIN = 2,
     HISTORY_SLICES_MAX = 4096,
     HISTORY_DECISIONS_MAX = 1024,
@@ -63,7 +63,10 @@ struct history_branch {
     branch_id branch, parent;
     enum branch_type type;
     char role[16];
-    json_t *setting;                 /* owned */
+    /* Owned: its setting while it lives; once it is freed, in few bytes
+     * (history_branch_setting). */
+    json_t *setting;
+    unsigned char *few;
     double created_at_s, freed_at_s; /* freed: NAN while live */
     char freed_reason[RECORD_NAME_MAX];
     clock_no created_clock;
@@ -321,6 +324,11 @@ void history_skip(struct history *h, uint64_t number);
 /* The branch of that number; NULL when there was none. O(log n). */
 const struct history_branch *history_branch(const struct history *h,
                                             branch_id branch);
+
+/* The setting of @b, a branch of @h: new, and the caller's; null where it has
+ * none. NULL: out of memory. */
+json_t *history_branch_setting(const struct history *h,
+                               const struct history_branch *b);
 
 /* Value of further metric @metric (its index in history.extras) at point @point
  * of @b: the mean over the point's clocks; NAN where there is none. */

@@ -104,6 +104,7 @@ void history_branch_release(struct history_branch *b)
 {
     assert(b);
     json_decref(b->setting);
+    mem_free(b->few);
     mem_free(b->point);
     history_extras_free(b);
 }
@@ -135,12 +136,12 @@ enum err history_apply_created(struct history *h, const struct record *r)
     return ERR_OK;
 }
 
-/* A freed branch keeps as many points as one may now, in as much memory. */
-static void shrink(struct history *h, struct history_branch *b)
+/* A freed branch keeps at most @most points, in as much memory. */
+static void shrink(struct history *h, struct history_branch *b, size_t most)
 {
     struct history_point *less;
 
-    while (b->points > h->freed_points_each)
+    while (b->points > most)
         halve(b);
     less = b->points ? mem_realloc(b->point, b->points * sizeof(*less)) : NULL;
     if (less) { /* else the larger array serves as well */
@@ -151,24 +152,52 @@ static void shrink(struct history *h, struct history_branch *b)
     h->freed_points += b->points;
 }
 
+static void shrink_again(struct history *h, struct history_branch *b,
+                         size_t most)
+{
+    if (isnan(b->freed_at_s) || b->points <= most)
+        return;
+    h->freed_points -= b->points;
+    shrink(h, b, most);
+}
+
 void history_thin(struct history *h)
 {
     if (h->freed_points_each > HISTORY_FREED_POINTS_MIN)
         h->freed_points_each /= 2;
-    h->freed_points = 0;
     for (size_t i = 0; i < h->branches; i++)
-        if (!isnan(h->branch[i].freed_at_s))
-            shrink(h, &h->branch[i]);
+        shrink_again(h, &h->branch[i], h->freed_points_each);
 }
 
-/* @b is freed: fewer of its points are kept. Where all that are freed hold too
- * many together, each of them gets half. */
+/* Where all that are freed hold too many points together the oldest keep fewer,
+ * and fewer still once all have no more than that. */
+static void thin_oldest(struct history *h)
+{
+    enum { ENOUGH = HISTORY_FREED_POINTS_MAX / 4 * 3, STEP = 4 };
+    size_t most = HISTORY_POINTS_MAX / 8 / STEP;
+
+    if (h->freed_points <= HISTORY_FREED_POINTS_MAX)
+        return;
+    for (; most >= HISTORY_FREED_POINTS_MIN; most /= STEP)
+        for (size_t i = 0; i < h->branches && h->freed_points > ENOUGH; i++)
+            shrink_again(h, &h->branch[i], most);
+}
+
+void history_branch_cool(struct history *h, struct history_branch *b)
+{
+    if (isnan(b->freed_at_s) || b->few ||
+        cold_setting(h, b->setting, &b->few) != ERR_OK)
+        return; /* it serves as it is */
+    json_decref(b->setting);
+    b->setting = NULL;
+}
+
+/* @b is freed: less of it is kept. */
 static void thin_out(struct history *h, struct history_branch *b)
 {
-    shrink(h, b);
-    while (h->freed_points > HISTORY_FREED_POINTS_MAX &&
-           h->freed_points_each > HISTORY_FREED_POINTS_MIN)
-        history_thin(h);
+    shrink(h, b, h->freed_points_each);
+    thin_oldest(h);
+    history_branch_cool(h, b);
 }
 
 /* The promise to train @b is neither in a snapshot yet nor given up: its

@@ -530,6 +530,30 @@ COLD(search, tunables, take_tunables)
 COLD(trial, setting, take_setting)
 COLD(choice, setting, take_setting)
 
+enum err cold_setting(struct history *h, const json_t *setting,
+                      unsigned char **few)
+{
+    struct text row = {0};
+    enum err err = ERR_NOMEM;
+
+    put_setting(h, &row, setting);
+    *few = text_lost(&row) ? NULL : mem_alloc(row.len);
+    if (*few) {
+        memcpy(*few, row.s, row.len);
+        err = ERR_OK;
+    }
+    text_deinit(&row);
+    return err;
+}
+
+json_t *cold_setting_read(const struct history *h, const unsigned char *few)
+{
+    /* As many as it has: they are of our own making. */
+    struct packed_bytes in = {few, SIZE_MAX};
+
+    return take_setting(h, &in);
+}
+
 branch_id cold_trial_branch(const struct history *h, size_t i)
 {
     struct packed_bytes in = row_at(&h->cold_trial, i);

@@ -29,6 +29,13 @@ json_t *cold_search_tunables(const struct history *h, size_t i);
 json_t *cold_trial_setting(const struct history *h, size_t i);
 json_t *cold_choice_setting(const struct history *h, size_t i);
 
+/* A setting by itself, in few bytes (*@few, owned by the caller: mem_free).
+ * Errors: ERR_NOMEM. */
+enum err cold_setting(struct history *h, const json_t *setting,
+                      unsigned char **few);
+/* As cold_trial_setting. */
+json_t *cold_setting_read(const struct history *h, const unsigned char *few);
+
 /* What is asked for of all rows at once. */
 branch_id cold_trial_branch(const struct history *h, size_t i);
 branch_id cold_choice_branch(const struct history *h, size_t i);

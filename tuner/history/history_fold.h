@@ -63,6 +63,10 @@ void history_keep_promise(struct history *h,
                           const struct record_snapshot_written *s);
 void history_break_promises(struct history *h, const char *path);
 
+/* The setting of @b takes few bytes where it is freed; without memory it stays
+ * as it is. */
+void history_branch_cool(struct history *h, struct history_branch *b);
+
 /* Releases what it owns. */
 void history_branch_release(struct history_branch *b);
 

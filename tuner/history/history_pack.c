@@ -459,6 +459,27 @@ static enum err pack_cold(struct text *out, const struct history *h,
     return err;
 }
 
+/* The settings of this branch and the one before it, which are owned, are
+ * @json[0] and @json[1] after. */
+static enum err pack_branch(struct text *out, const struct history *h, size_t i,
+                            json_t *json[2])
+{
+    struct history_branch b = h->branch[i], before;
+
+    json_decref(json[1]);
+    json[1] = json[0];
+    json[0] = history_branch_setting(h, &h->branch[i]);
+    if (!json[0])
+        return ERR_NOMEM;
+    b.setting = json_is_null(json[0]) ? NULL : json[0];
+    if (i == 0)
+        return pack_item(out, &lists[LIST_BRANCHES], (const char *)&b, NULL);
+    before = h->branch[i - 1];
+    before.setting = json_is_null(json[1]) ? NULL : json[1];
+    return pack_item(out, &lists[LIST_BRANCHES], (const char *)&b,
+                     (const char *)&before);
+}
+
 static enum err pack_items(struct text *out, const struct history *h,
                            unsigned which, enum history_pack_how how)
 {
@@ -480,12 +501,16 @@ static enum err pack_items(struct text *out, const struct history *h,
     for (size_t i = 0; !err && i < len; i++) {
         const char *item = items + i * l->item;
 
+        if (which == LIST_BRANCHES) {
+            err = pack_branch(out, h, i, json);
+            if (!err)
+                pack_points(out, h, &h->branch[i], how);
+            continue;
+        }
         err = pack_item(out, l, item,
                         i > 0      ? item - l->item
                         : cold > 0 ? (const char *)&last[0]
                                    : NULL);
-        if (!err && which == LIST_BRANCHES)
-            pack_points(out, h, &h->branch[i], how);
         for (uint32_t k = 0; which == LIST_EPOCHS && k < h->extras.len; k++)
             pack_real(out, h->epoch[i].extra[k]);
     }
@@ -754,6 +779,11 @@ static enum err unpack_all(struct packed_bytes *in, struct history *h)
         err = ERR_FORMAT;
     if (!err)
         err = history_cool(h, searches, trials, choices);
+    for (size_t i = 0; !err && i < h->branches; i++) {
+        history_branch_cool(h, &h->branch[i]);
+        if (!isnan(h->branch[i].freed_at_s) && !h->branch[i].few)
+            err = ERR_NOMEM;
+    }
     count_points(h);
     return err;
 }

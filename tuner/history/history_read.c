@@ -124,6 +124,14 @@ const struct history_trial *history_trial(const struct history *h,
                : NULL;
 }
 
+json_t *history_branch_setting(const struct history *h,
+                               const struct history_branch *b)
+{
+    if (b->few)
+        return cold_setting_read(h, b->few);
+    return b->setting ? json_deep_copy(b->setting) : json_null();
+}
+
 size_t history_trial_index(const struct history *h, uint32_t number)
 {
     return number > h->trials_dropped && number <= history_trials_made(h)

@@ -897,7 +897,11 @@ static void history_freed_points_are_bounded(void **state)
     }
     assert_int_equal(held, w.h.freed_points);
     assert_true(held <= HISTORY_FREED_POINTS_MAX);
-    assert_true(held >= HISTORY_FREED_POINTS_MAX / 4);
+    assert_true(held >= HISTORY_FREED_POINTS_MAX / 2);
+    /* The oldest hold fewer, the newest all that they may. */
+    assert_true(w.h.branch[0].points < HISTORY_POINTS_MAX / 8 / 2);
+    assert_int_equal(w.h.branch[w.h.branches - 1].points,
+                     HISTORY_POINTS_MAX / 8);
     history_deinit(&w.h);
 }
 
