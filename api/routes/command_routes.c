@@ -402,6 +402,8 @@ static const struct {
     [COMMAND_DELETE] = {NULL, take_delete},
     [COMMAND_READ] = {read_params, take_read},
     [COMMAND_ADD] = {add_params, take_add},
+    [COMMAND_UPLOAD] = {NULL, take_upload},
+    [COMMAND_UPLOADED] = {NULL, take_upload},
 };
 
 struct route command_route(enum command_id id, const struct route_param *params)

@@ -99,7 +99,7 @@ static json_t *params_of(const struct route *route)
     for (const struct route_param *p = route->params;
          array && p && p->type != PARAM_END; p++)
         failed |= json_array_append_new(array, param_of(route, p));
-    if (array && writes(route))
+    if (array && writes(route) && !route->command->body->media)
         failed |= json_array_append_new(
             array, header_param("Idempotency-Key",
                                 "a repetition with the same key gets the first "
@@ -195,10 +195,12 @@ static json_t *responses_of(const struct route *route)
 
 static json_t *body_of(const struct command_body *body)
 {
-    return json_pack("{s:b, s:{s:{s:o, s:o}}}", "required", body->required,
-                     "content", "application/json", "schema",
-                     schema_ref(body->name), "example",
-                     json_known(body->example));
+    const char *type = body->media ? body->media : "application/json";
+    json_t *example = body->media ? NULL : json_known(body->example);
+
+    return json_pack("{s:b, s:{s:{s:o, s:o*}}}", "required", body->required,
+                     "content", type, "schema", schema_ref(body->name),
+                     "example", example);
 }
 
 static json_t *operation_of(const struct route *route)

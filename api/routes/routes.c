@@ -246,6 +246,7 @@ static const struct route table[] = {
      "tables of the parameter server",
      .answer = "tables"},
     COMMANDS_ON("/tables/{table}/rows/{row}", NULL),
+    COMMANDS_ON("/data/{upload}", upload_params),
     {"GET", "/searchers", ROUTE_API, page_params, handle_searchers,
      "searchers, with the schema of their settings",
      .answer = "searchers"},

@@ -5,6 +5,10 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
+
+/* Of a file: more than any disk has. */
+#define BYTES_MAX INT64_C(999999999999999999)
 
 /* The service makes these answers (cli/service). */
 const struct shape submit_shapes[] = {
@@ -19,8 +23,30 @@ const struct shape submit_shapes[] = {
                 "\"problems\"], \"properties\": {\"valid\": {\"type\": "
                 "\"boolean\"}, \"config\": {\"type\": [\"object\", \"null\"]}, "
                 "\"problems\": {\"type\": \"array\"}}}"},
+    {"upload", "name:s bytes:i complete:b"},
     {NULL, NULL},
 };
+
+const struct route_param upload_params[] = {
+    {.type = PARAM_TEXT,
+     .name = "upload",
+     .help = "name of the file: 1 to 128 of A-Z a-z 0-9 . _ -, which begins "
+             "with a letter or digit",
+     .choices = "data.csv"},
+    {.type = PARAM_INT,
+     .name = "offset",
+     .help = "where the piece begins",
+     .min = 0,
+     .max = BYTES_MAX},
+    {.type = PARAM_INT,
+     .name = "size",
+     .help = "bytes of the whole file; default: this piece is its last one",
+     .min = 0,
+     .max = BYTES_MAX},
+    {.type = PARAM_BOOL,
+     .name = "anew",
+     .help = "gives up what is there of an upload of that name"},
+    {.type = PARAM_END}};
 
 const struct route_param submit_params[] = {
     {.type = PARAM_ID,
@@ -76,10 +102,63 @@ bool take_delete(const struct route_call *call, const json_t *body,
     return false;
 }
 
+/* No path, nothing hidden, nothing that could be taken for an option. */
+static bool names_file(const char *name)
+{
+    static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "abcdefghijklmnopqrstuvwxyz0123456789";
+    size_t n = strlen(name), plain = strspn(name, first);
+
+    while (plain < n && strchr("._-", name[plain]))
+        plain += 1 + strspn(name + plain + 1, first);
+    return n > 0 && n <= DESK_UPLOAD_MAX && strchr(first, name[0]) &&
+           plain == n;
+}
+
+bool take_upload(const struct route_call *call, const json_t *body,
+                 struct mailbox_request *request, struct response *out)
+{
+    struct response_faults faults = {0};
+
+    assert(request->command == COMMAND_UPLOAD ||
+           request->command == COMMAND_UPLOADED);
+    (void)request;
+    (void)body;
+    if (!view_options(call->view)->desk) {
+        response_problem(out, 409, "not_supported", NULL,
+                         "this is the server of one run; `mltune serve` takes "
+                         "data");
+        return false;
+    }
+    if (names_file(route_arg(call, "upload")->text))
+        return true;
+    response_fault_add(&faults, "/path/upload",
+                       "expected the name of a file, 1 to %d of A-Z a-z 0-9 . "
+                       "_ - that begin with a letter or digit: no folder, no "
+                       "path",
+                       DESK_UPLOAD_MAX);
+    response_problem(out, 400, "invalid_parameter", &faults,
+                     "1 parameter of the request is not valid");
+    return false;
+}
+
+static void upload_fill(const struct route_call *call, struct desk_request *r)
+{
+    const struct route_arg *size = route_arg(call, "size");
+
+    snprintf(r->upload, sizeof(r->upload), "%s",
+             route_arg(call, "upload")->text);
+    r->offset = (uint64_t)route_arg(call, "offset")->number;
+    r->size = size->given ? (uint64_t)size->number : UINT64_MAX;
+    r->anew = route_arg(call, "anew")->number;
+}
+
 void submit_fill(const struct route_call *call, struct desk_request *r)
 {
     const struct route_arg *group;
 
+    if (r->command == COMMAND_UPLOAD || r->command == COMMAND_UPLOADED)
+        upload_fill(call, r);
     if (r->command != COMMAND_SUBMIT)
         return;
     group = route_arg(call, "group");

@@ -19,7 +19,13 @@ route_command take_submission;
  * listed. Refused by a server that holds one run. */
 route_command take_delete;
 
-/* Gives @r the parameters of a submission; other commands have none. */
+/* GET, POST /data/{upload}: a file of the service's data folder, by its name.
+ * Refused by a server that holds one run, and for a name that is none. */
+extern const struct route_param upload_params[];
+route_command take_upload;
+
+/* Gives @r the parameters of a submission or an upload; other commands have
+ * none. */
 void submit_fill(const struct route_call *call, struct desk_request *r);
 
 #endif

@@ -103,6 +103,12 @@ static bool is_json(const struct head_field *type)
     return false;
 }
 
+/* Whether its body is bytes that are not looked at here, of any type. */
+static bool is_bytes(const struct command *c)
+{
+    return c->body && c->body->media;
+}
+
 /* The guard has seen to it that a length is a number. */
 static bool has_body(const struct head *head)
 {
@@ -165,7 +171,8 @@ bool service_begin(struct view *view, const struct service_readers *who,
         response_unauthorized(out);
         return false;
     }
-    if (has_body(head) && !is_json(head_field(head, "content-type"))) {
+    if (has_body(head) && !is_bytes(call.route->command) &&
+        !is_json(head_field(head, "content-type"))) {
         response_problem(out, 415, "json_required", NULL,
                          "the body must be JSON, with the header "
                          "Content-Type: application/json");
@@ -281,12 +288,12 @@ static bool post(struct view *view, const char *method, const char *target,
     char key[COMMAND_KEY_MAX + 1];
     struct route_call call;
     struct request req;
-    json_t *json;
+    json_t *json = NULL;
     bool ok;
 
     assert(wake_fd >= 0 && !w->ticket);
     if (!match(view, method, target, &req, &call, out) ||
-        !parse_body(body, len, &json, out))
+        (!is_bytes(call.route->command) && !parse_body(body, len, &json, out)))
         return false;
     memcpy(key, w->request.key, sizeof(key));
     w->request =
@@ -299,8 +306,7 @@ static bool post(struct view *view, const char *method, const char *target,
     w->desk = view_options(view)->desk;
     if (w->request.command == COMMAND_DELETE) /* listed or not */
         snprintf(w->run, sizeof(w->run), "%s", route_arg(&call, "run")->text);
-    else if (w->request.command != COMMAND_SUBMIT &&
-             w->request.command != COMMAND_VALIDATE &&
+    else if (call.route->command->actor != COMMAND_BY_SERVICE &&
              !find_run(view, &call, w, out))
         return false;
     return w->desk ? post_to_desk(w, &call, target, body, len, wake_fd, out)

@@ -13,14 +13,21 @@
 enum {
     DESK_SLOTS = 64, /* requests at a time; more are refused */
     DESK_READS = 32, /* of these, to read: others always find a place */
-    DESK_ID_MAX = 64
+    DESK_ID_MAX = 64,
+    DESK_UPLOAD_MAX = 128 /* bytes of a file's name */
 };
 
 struct desk_request {
     enum command_id command;
-    char run[DESK_ID_MAX + 1];     /* "" for a new one */
-    char group[DESK_ID_MAX + 1];   /* of SUBMIT; "" none was named */
-    bool held;                     /* SUBMIT: not to begin until continued */
+    char run[DESK_ID_MAX + 1];   /* "" for a new one */
+    char group[DESK_ID_MAX + 1]; /* of SUBMIT; "" none was named */
+    bool held;                   /* SUBMIT: not to begin until continued */
+    /* UPLOAD, UPLOADED: the file's name, which is no path. UPLOAD: where the
+     * piece belongs, the file's bytes (UINT64_MAX: the piece is its end), and
+     * whether an upload that was begun is given up for it. */
+    char upload[DESK_UPLOAD_MAX + 1];
+    uint64_t offset, size;
+    bool anew;
     char key[COMMAND_KEY_MAX + 1]; /* "" none */
     char *target;                  /* owned; as it came */
     char *body;                    /* owned; JSON as it came; "" none */

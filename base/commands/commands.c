@@ -146,6 +146,12 @@ static const struct command_body increment = {
     .required = true,
 };
 
+static const struct command_body piece = {
+    .name = "piece",
+    .schema = "{\"type\": \"string\", \"description\": \"bytes of the file\"}",
+    .media = "application/octet-stream",
+};
+
 /* ---- verbs --------------------------------------------------------------- */
 
 static const struct command_verb verb_pause = {
@@ -281,6 +287,12 @@ static const struct command commands[COMMAND_COUNT] = {
     [COMMAND_ADD] = {"inc", COMMAND_BY_LIVE_RUN, "POST", ROW ":inc",
                      "adds to a row, by its table's update rule", &increment,
                      "added", "200", "it is in the row", NULL, add_args},
+    [COMMAND_UPLOAD] = {"upload", COMMAND_BY_SERVICE, "POST", "/data/{upload}",
+                        "a file for the data folder, or a piece of it", &piece,
+                        "upload", "200", "it is on the disk", NULL, NULL},
+    [COMMAND_UPLOADED] = {"uploaded", COMMAND_BY_SERVICE, "GET",
+                          "/data/{upload}", "how much of a file is there", NULL,
+                          "upload", NULL, NULL, NULL, NULL},
     [COMMAND_INTERRUPT] = {.name = "interrupt", .actor = COMMAND_BY_LIVE_RUN},
 };
 

@@ -32,6 +32,8 @@ enum command_id {
     COMMAND_DELETE,
     COMMAND_READ,
     COMMAND_ADD,
+    COMMAND_UPLOAD,
+    COMMAND_UPLOADED,
     COMMAND_INTERRUPT, /* by a signal only */
     COMMAND_COUNT
 };
@@ -125,7 +127,9 @@ struct command_body {
     /* JSON schema, as text. NULL: the members are the command's arguments, but
      * for those in its path; the schema and the reading of a body follow. */
     const char *schema;
-    const char *example; /* a body that is taken as it is */
+    const char *example; /* a body that is taken as it is; NULL: no JSON */
+    /* NULL: JSON. Else its media type: bytes, which are not looked at. */
+    const char *media;
     bool required;
 };
 

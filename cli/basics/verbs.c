@@ -21,6 +21,7 @@ static const struct verb rows[] = {
      verb_topics},
     {"serve", "a service of many runs, submitted over HTTP", false, verb_serve},
     {"submit", "put a run into the queue of a service", false, verb_submit},
+    {"upload", "a file into the data folder of a service", false, verb_upload},
     {"ls", "the runs of a state folder, or of a server, newest first", false,
      verb_ls},
     {"show", "what a run did: settings, trials, epochs, decisions", false,

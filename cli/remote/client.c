@@ -241,10 +241,12 @@ static enum err split_answer(struct client_exchange *x, int *status,
     return want != SIZE_MAX && *len < want ? hung_up(x, f) : ERR_OK;
 }
 
-/* @to NULL: by the Unix socket. */
+/* @to NULL: by the Unix socket. Owned by the caller, *@size bytes. */
 static char *compose(const struct client_request *q,
-                     const struct client_place *to)
+                     const struct client_place *to, size_t *size)
 {
+    const char *body = q->bytes ? q->bytes : q->body;
+    size_t len = q->bytes ? q->len : body ? strlen(body) : 0;
     struct text t = {0};
 
     text_printf(&t, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n",
@@ -255,13 +257,16 @@ static char *compose(const struct client_request *q,
         text_printf(&t, "Last-Event-ID: %s\r\n", q->after);
     if (q->token && *q->token && to)
         text_printf(&t, "Authorization: Bearer %s\r\n", q->token);
-    if (q->body)
+    if (body) {
         text_printf(&t,
-                    "Content-Type: application/json\r\n"
-                    "Content-Length: %zu\r\n\r\n%s",
-                    strlen(q->body), q->body);
-    else
+                    "Content-Type: application/%s\r\n"
+                    "Content-Length: %zu\r\n\r\n",
+                    q->bytes ? "octet-stream" : "json", len);
+        text_add(&t, body, len);
+    } else {
         text_puts(&t, "\r\n");
+    }
+    *size = t.len;
     return text_take(&t);
 }
 
@@ -290,11 +295,9 @@ enum err client_open(const struct client_request *q, struct client_exchange *x,
     if (named && !local && !to.tls)
         return fault_errno(f, ERR_NODE, errno, "nobody answers at %s",
                            q->socket);
-    x->out = compose(q, local ? NULL : &to);
+    x->out = compose(q, local ? NULL : &to, &x->out_len);
     if (!x->out)
         err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
-    else
-        x->out_len = strlen(x->out);
     if (!err && local)
         x->phase = CLIENT_SENDS;
     else if (!err && to.tls)

@@ -36,8 +36,10 @@ struct client_request {
     const char *target; /* "/api/v1/runs/x:pause" */
     const char *token;  /* NULL, "": none */
     const char *body;   /* JSON; NULL: none */
-    const char *key;    /* Idempotency-Key; NULL, "": none */
-    const char *after;  /* Last-Event-ID; NULL: none */
+    const char *bytes;  /* [len] instead of it: any; NULL: none */
+    size_t len;
+    const char *key;   /* Idempotency-Key; NULL, "": none */
+    const char *after; /* Last-Event-ID; NULL: none */
 };
 
 struct client_answer {

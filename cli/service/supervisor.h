@@ -16,6 +16,7 @@
 #include "cli/remote/client.h"
 #include "cli/service/fleet.h"
 #include "cli/service/intake.h"
+#include "cli/service/upload.h"
 
 /* A run that ended so often without a further epoch is held. */
 enum { SUPERVISOR_ATTEMPTS_MAX = 3 };
@@ -30,6 +31,7 @@ struct supervisor_options {
     bool token_given;  /* by the environment: not in the folder */
     struct queue_limits limits;
     struct intake intake;
+    struct upload_place uploads;
     time_ns silence;           /* of a tuner, after which it is ended */
     void (*turned)(void *ctx); /* after each turn of the loop; NULL: nothing */
     void *ctx;

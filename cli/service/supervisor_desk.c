@@ -30,6 +30,10 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
         submission_take(s, r, out);
     else if (r->command == COMMAND_VALIDATE)
         submission_check(s, r, out);
+    else if (r->command == COMMAND_UPLOAD)
+        upload_take(&s->o->uploads, r, out);
+    else if (r->command == COMMAND_UPLOADED)
+        upload_look(&s->o->uploads, r->upload, out);
     else if (!journaled)
         response_problem(out, 404, "run_not_found", NULL, "there is no run %s",
                          r->run);

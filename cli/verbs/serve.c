@@ -41,6 +41,7 @@ static const time_ns HTTP_SILENT = 30000000000;
 
 struct serve_arguments {
     const char *listen, *tls_cert, *tls_key, *read, *state, *data, *memory;
+    const char *upload, *uploads;
     struct option_uint slots, workers, silence;
     bool programs;
 };
@@ -94,6 +95,10 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
          &a->workers},
         {"memory", 0, OPTION_TEXT, "SIZE",
          "memory of all runs together (half of the machine's)", &a->memory},
+        {"upload", 0, OPTION_TEXT, "SIZE",
+         "largest file that may be uploaded (4GiB)", &a->upload},
+        {"uploads", 0, OPTION_TEXT, "SIZE",
+         "all uploaded files together (16GiB); 0: none may be", &a->uploads},
         {"silence", 0, OPTION_UINT, "SECONDS",
          "a run whose tuner gives no sign of life for so long is started again "
          "(300)",
@@ -115,13 +120,30 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
     return options_parse(&usage, argc, argv, &operands);
 }
 
-static bool parse_memory(const char *text, uint64_t *out)
+static bool parse_size(const char *text, uint64_t least, uint64_t *out)
 {
     json_t *value = json_string(text);
-    bool ok = value && json_to_bytes(value, out) && *out >= 1 << 20;
+    bool ok = value && json_to_bytes(value, out) && *out >= least;
 
     json_decref(value);
     return ok;
+}
+
+static int check_uploads(const struct serve_arguments *a,
+                         struct upload_place *out)
+{
+    const char *text[] = {a->upload, a->uploads};
+    uint64_t *size[] = {&out->file_max, &out->all_max};
+
+    *out = (struct upload_place){.file_max = UPLOAD_FILE_MAX,
+                                 .all_max = UPLOAD_ALL_MAX};
+    for (int i = 0; i < 2; i++)
+        if (text[i] && !parse_size(text[i], 0, size[i])) {
+            console_error("--%s: expected a size such as 8GiB, found \"%s\"",
+                          i ? "uploads" : "upload", text[i]);
+            return EXIT_USAGE;
+        }
+    return EXIT_DONE;
 }
 
 static int check_arguments(const struct serve_arguments *a, struct service *s)
@@ -151,12 +173,14 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
         console_error("--workers: expected 1 to 4096");
         return EXIT_USAGE;
     }
-    if (a->memory && !parse_memory(a->memory, &memory)) {
+    if (a->memory && !parse_size(a->memory, 1 << 20, &memory)) {
         console_error("--memory: expected a size such as 8GiB, at least 1MiB, "
                       "found \"%s\"",
                       a->memory);
         return EXIT_USAGE;
     }
+    if (check_uploads(a, &o->uploads) != EXIT_DONE)
+        return EXIT_USAGE;
     if (!realpath(a->data, s->data)) {
         console_error("--data %s: no such folder", a->data);
         return EXIT_USAGE;
@@ -360,6 +384,8 @@ static int serve(struct service *s)
     int number;
 
     s->options.state = s->state;
+    s->options.uploads.data = s->data;
+    s->options.uploads.state = s->state;
     s->options.token = s->token;
     s->options.turned = say_alive;
     s->options.ctx = s;

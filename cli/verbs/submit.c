@@ -1,12 +1,11 @@
 /* `mltune submit CONFIG`: puts a run into the queue of a service. */
-#include "api/http/token_io.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/verbs.h"
-#include "cli/remote/client.h"
 #include "cli/state/source.h"
+#include "cli/verbs/service_use.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -59,63 +58,6 @@ static int parse_arguments(struct submit_arguments *a, int argc, char **argv,
     return code;
 }
 
-static enum err find_service(const struct submit_arguments *a,
-                             char url[CLIENT_URL_MAX],
-                             char socket[FILE_PATH_MAX],
-                             char token[TOKEN_LEN_MAX + 1], struct fault *f)
-{
-    const char *server = source_server(a->server);
-    enum err err;
-
-    socket[0] = '\0';
-    if (server && strlen(server) >= CLIENT_URL_MAX)
-        return fault_set(f, ERR_INVAL, "--server: too long");
-    if (server)
-        snprintf(url, CLIENT_URL_MAX, "%s", server);
-    else if (!source_service(a->state, url, socket))
-        return fault_set(f, ERR_NODE,
-                         "no service has the state folder %s: begin one with "
-                         "mltune serve, or name it with --server",
-                         a->state);
-    if (!server)
-        return source_token(a->state, socket, token, f);
-    err = source_named_token(a->state, url, token, f);
-    if (!err && !token[0])
-        source_say_no_token(a->state, url);
-    return err;
-}
-
-static const char *text_of(const json_t *o, const char *name)
-{
-    const char *text = json_string_value(json_object_get(o, name));
-
-    return text ? text : "";
-}
-
-static int say_refusal(const struct client_answer *answer)
-{
-    const json_t *e;
-    size_t i;
-
-    console_error("%s", text_of(answer->json, "detail"));
-    json_array_foreach(json_object_get(answer->json, "errors"), i, e)
-    {
-        console_line(stderr, "  %s: %s", text_of(e, "pointer"),
-                     text_of(e, "detail"));
-    }
-    switch (answer->status) {
-    case 400:
-    case 422:
-        return EXIT_CONFIG;
-    case 503:
-        return EXIT_NO_SERVER;
-    case 507:
-        return EXIT_IO;
-    default:
-        return EXIT_RUN_FAILED;
-    }
-}
-
 static void say_problems(const json_t *answer)
 {
     const json_t *p;
@@ -124,8 +66,8 @@ static void say_problems(const json_t *answer)
     json_array_foreach(json_object_get(answer, "problems"), i, p)
     {
         console_line(stderr, "  %s: %s: expected %s, found %s",
-                     text_of(p, "severity"), text_of(p, "pointer"),
-                     text_of(p, "expected"), text_of(p, "found"));
+                     service_text(p, "severity"), service_text(p, "pointer"),
+                     service_text(p, "expected"), service_text(p, "found"));
     }
 }
 
@@ -137,7 +79,7 @@ static int say_answer(const struct submit_arguments *a,
     int code;
 
     if (answer->status >= 300)
-        return say_refusal(answer);
+        return service_refusal(answer);
     if (a->json) {
         code = console_json(answer->json, 0);
         return code != EXIT_DONE || valid ? code : EXIT_CONFIG;
@@ -146,9 +88,10 @@ static int say_answer(const struct submit_arguments *a,
     if (a->check)
         printf("%s\n", valid ? "valid" : "not valid");
     else
-        console_line(stdout, "%s: %s in group %s", text_of(answer->json, "run"),
-                     text_of(answer->json, "status"),
-                     text_of(answer->json, "group"));
+        console_line(stdout, "%s: %s in group %s",
+                     service_text(answer->json, "run"),
+                     service_text(answer->json, "status"),
+                     service_text(answer->json, "group"));
     return valid ? EXIT_DONE : EXIT_CONFIG;
 }
 
@@ -168,16 +111,16 @@ static char *read_config(const char *path, struct fault *f)
 static enum err ask(const struct submit_arguments *a, const char *body,
                     struct client_answer *answer, struct fault *f)
 {
-    char url[CLIENT_URL_MAX], token[TOKEN_LEN_MAX + 1], target[160];
-    char socket[FILE_PATH_MAX];
-    struct client_request q = {.url = url,
-                               .socket = socket,
+    struct service_place s;
+    char target[160];
+    struct client_request q = {.url = s.url,
+                               .socket = s.socket,
                                .method = "POST",
                                .target = target,
-                               .token = token,
+                               .token = s.token,
                                .body = body,
                                .key = a->key};
-    enum err err = find_service(a, url, socket, token, f);
+    enum err err = service_find(a->state, a->server, &s, f);
 
     if (err)
         return err;
@@ -217,8 +160,7 @@ int verb_submit(int argc, char **argv)
     mem_free(body);
     if (err) {
         console_error("%s", f.text);
-        return err == ERR_NODE || err == ERR_NOENT ? EXIT_NO_SERVER
-                                                   : exit_code_of(err);
+        return service_exit_code(err);
     }
     code = say_answer(&a, &answer);
     json_decref(answer.json);

@@ -62,7 +62,7 @@ class Service(Case):
             headers.setdefault("Authorization", f"Bearer {self.token}")
         if body is not None:
             headers.setdefault("Content-Type", "application/json")
-            body = body if isinstance(body, str) else json.dumps(body)
+            body = body if isinstance(body, (str, bytes)) else json.dumps(body)
         connection = http.client.HTTPConnection(*self.address, timeout=60)
         try:
             connection.request(method, target, body, headers)

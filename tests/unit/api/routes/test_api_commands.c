@@ -162,6 +162,11 @@ static void commands_are_all_guarded(void **state)
         add_field(&bare, "Authorization", "Bearer " TOKEN);
         typed = bare;
         add_field(&bare, "Content-Length", "2");
+        if (route->command->body->media) { /* bytes of any type */
+            assert_int_equal(begin(w, &bare), 0);
+            writes++;
+            continue;
+        }
         assert_int_equal(begin(w, &bare), 415);
         add_field(&bare, "Content-Type", "text/plain");
         assert_int_equal(begin(w, &bare), 415);

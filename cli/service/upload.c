@@ -1,0 +1,417 @@
+#include "cli/service/upload.h"
+
+#include "base/clock_io.h"
+#include "base/disk_io.h"
+#include "base/file_io.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+enum {
+    LIST_BYTES_MAX = UPLOADS_MAX * (DESK_UPLOAD_MAX + 1),
+    UPLOAD_MODE = 0640
+};
+
+/* The file's name, and what it is called until it is whole. */
+struct paths {
+    char whole[FILE_PATH_MAX], part[FILE_PATH_MAX];
+};
+
+static enum err paths_of(const struct upload_place *p, const char *name,
+                         struct paths *out, struct fault *f)
+{
+    char hidden[DESK_UPLOAD_MAX + 16];
+    enum err err = file_join(out->whole, p->data, name, f);
+
+    assert(*name && *name != '.' && !strchr(name, '/'));
+    snprintf(hidden, sizeof(hidden), ".%s.upload", name);
+    return err ? err : file_join(out->part, p->data, hidden, f);
+}
+
+/* Bytes of the regular file @path; -1: there is none. */
+static int64_t bytes_of(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : -1;
+}
+
+static bool exists(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
+}
+
+static void respond(const char *name, uint64_t bytes, bool complete,
+                    struct response *out)
+{
+    response_json(out, 200,
+                  json_pack("{s:s, s:I, s:b}", "name", name, "bytes",
+                            (json_int_t)bytes, "complete", complete));
+}
+
+static void not_stored(const struct fault *f, struct response *out)
+{
+    if (f->code == ERR_NOMEM)
+        response_json(out, 200, NULL); /* 503 */
+    else
+        response_problem(out, 507, "not_stored", NULL,
+                         "%s; nothing was changed", f->text);
+}
+
+/* ---- the list ------------------------------------------------------------ */
+
+/* What all uploads take, without that of one name. */
+struct sum {
+    uint64_t bytes;
+    unsigned open;    /* not complete */
+    struct text list; /* the names of those that are there */
+};
+
+static void add_upload(const struct upload_place *p, const char *name,
+                       struct sum *sum)
+{
+    struct paths at;
+    struct stat st;
+    int64_t bytes;
+    bool there;
+
+    if (paths_of(p, name, &at, NULL) != ERR_OK)
+        return;
+    bytes = bytes_of(at.whole);
+    there = bytes >= 0;
+    sum->bytes += there ? (uint64_t)bytes : 0;
+    if (lstat(at.part, &st) == 0 && S_ISREG(st.st_mode)) {
+        if (st.st_mtime + UPLOAD_IDLE_S < clock_wall() / 1000000000) {
+            disk_system()->unlink(at.part);
+        } else {
+            sum->bytes += (uint64_t)st.st_size;
+            sum->open++;
+            there = true;
+        }
+    }
+    if (there)
+        text_printf(&sum->list, "%s\n", name);
+}
+
+/* Whether a line can be the name of an upload: who edits the file may err. */
+static bool is_name(const char *line)
+{
+    return *line && *line != '.' && !strchr(line, '/') &&
+           strlen(line) <= DESK_UPLOAD_MAX;
+}
+
+/* Sums up all uploads but @name. Errors: ERR_IO, ERR_NOMEM. */
+static enum err sum_up(const struct upload_place *p, const char *path,
+                       const char *name, struct sum *out, struct fault *f)
+{
+    char *list = NULL, *rest;
+    size_t len;
+    enum err err = ERR_OK;
+
+    *out = (struct sum){.bytes = 0};
+    if (exists(path))
+        err = file_read(path, LIST_BYTES_MAX, &list, &len, f);
+    if (err)
+        return err;
+    rest = list;
+    for (char *line; rest && (line = strsep(&rest, "\n"));)
+        if (is_name(line) && strcmp(line, name) != 0)
+            add_upload(p, line, out);
+    mem_free(list);
+    return out->list.no_memory
+               ? fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM))
+               : ERR_OK;
+}
+
+/* ---- beginning ----------------------------------------------------------- */
+
+/* True: @size more bytes may come. */
+static bool has_room(const struct upload_place *p, const char *name,
+                     uint64_t size, const struct sum *sum, struct response *out)
+{
+    struct statvfs fs;
+    uint64_t room;
+
+    if (sum->open >= UPLOADS_OPEN_MAX) {
+        response_problem(out, 429, "too_many_uploads", NULL,
+                         "%u uploads are under way; complete one, or wait for "
+                         "one to be given up",
+                         sum->open);
+        return false;
+    }
+    if (sum->bytes > p->all_max || size > p->all_max - sum->bytes ||
+        sum->list.len + strlen(name) + 1 > LIST_BYTES_MAX) {
+        response_problem(out, 413, "uploads_full", NULL,
+                         "expected at most %" PRIu64 " bytes of uploads in all "
+                         "(mltune serve --uploads), found %" PRIu64
+                         " and %" PRIu64 " more",
+                         p->all_max, sum->bytes, size);
+        return false;
+    }
+    if (statvfs(p->data, &fs) != 0)
+        return true; /* writing will tell */
+    room = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (room >= UPLOAD_ROOM_LEFT && room - UPLOAD_ROOM_LEFT >= size)
+        return true;
+    response_problem(out, 507, "no_room", NULL,
+                     "%" PRIu64 " bytes do not fit on the disk of the data "
+                     "folder, which has %" PRIu64 " left",
+                     size, room);
+    return false;
+}
+
+/* An empty file for what comes, listed first: what is on the disk is counted.
+ */
+static enum err make_part(const struct paths *at, const char *list_path,
+                          const struct text *list, struct fault *f)
+{
+    const struct disk_ops *disk = disk_system();
+    enum err err = file_write(list_path, list->s, list->len, f);
+    int fd;
+
+    if (err)
+        return err;
+    disk->unlink(at->part);
+    fd = disk->open(at->part,
+                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                    UPLOAD_MODE);
+    if (fd < 0)
+        return fault_errno(f, ERR_IO, errno, "cannot make %s", at->part);
+    disk->close(fd);
+    return ERR_OK;
+}
+
+static bool begin(const struct upload_place *p, const struct desk_request *r,
+                  const struct paths *at, uint64_t size, struct response *out)
+{
+    char list[FILE_PATH_MAX];
+    struct sum sum = {.bytes = 0};
+    struct fault f = {0};
+    enum err err = file_join(list, p->state, "uploads", &f);
+    bool begun = false;
+
+    if (!err)
+        err = sum_up(p, list, r->upload, &sum, &f);
+    if (!err && has_room(p, r->upload, size, &sum, out)) {
+        text_printf(&sum.list, "%s\n", r->upload);
+        err = sum.list.no_memory
+                  ? fault_set(&f, ERR_NOMEM, "%s", err_text(ERR_NOMEM))
+                  : make_part(at, list, &sum.list, &f);
+        begun = !err;
+    }
+    if (err)
+        not_stored(&f, out);
+    text_deinit(&sum.list);
+    return begun;
+}
+
+/* ---- a piece ------------------------------------------------------------- */
+
+static int write_all(int fd, const char *bytes, size_t len, uint64_t offset)
+{
+    const struct disk_ops *disk = disk_system();
+
+    while (len > 0) {
+        ssize_t n = disk->write_at(fd, bytes, len, offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        bytes += n;
+        len -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+    return disk->fsync(fd);
+}
+
+/* The piece at its place. False: @out says why not, and it is not there. */
+static bool append(const struct paths *at, const struct desk_request *r,
+                   struct response *out)
+{
+    const struct disk_ops *disk = disk_system();
+    int fd = disk->open(at->part, O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0);
+    int failed = fd < 0 ? -1 : write_all(fd, r->body, r->len, r->offset);
+    struct fault f = {0};
+    int why = errno;
+
+    if (failed && fd >= 0 && disk->resize(fd, r->offset) != 0)
+        disk->unlink(at->part); /* what is there is not known any more */
+    if (fd >= 0)
+        disk->close(fd);
+    if (failed && (why == ENOSPC || why == EDQUOT))
+        response_problem(out, 507, "no_room", NULL,
+                         "there is no room on the disk of the data folder: "
+                         "%" PRIu64 " bytes of %s are there",
+                         r->offset, r->upload);
+    else if (failed) {
+        fault_errno(&f, ERR_IO, why, "cannot write %s", at->part);
+        not_stored(&f, out);
+    }
+    return !failed;
+}
+
+static void take_back(const struct paths *at, uint64_t bytes)
+{
+    const struct disk_ops *disk = disk_system();
+    int fd = disk->open(at->part, O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0);
+
+    /* What is there is not known any more, if it cannot be cut. */
+    if (fd < 0 || disk->resize(fd, bytes) != 0)
+        disk->unlink(at->part);
+    if (fd >= 0)
+        disk->close(fd);
+}
+
+/* The whole file gets its name, unless something has got it meanwhile. */
+static void finish(const struct paths *at, const struct desk_request *r,
+                   uint64_t size, struct response *out)
+{
+    const struct disk_ops *disk = disk_system();
+    struct fault f = {0};
+
+    if (disk->link(at->part, at->whole) == 0) {
+        disk->unlink(at->part);
+        if (disk_flush_parent(disk, at->whole, &f) == ERR_OK)
+            respond(r->upload, size, true, out);
+        else
+            not_stored(&f, out);
+    } else if (errno == EEXIST) {
+        response_problem(out, 409, "already_exists", NULL,
+                         "there is a file %s in the data folder meanwhile; the "
+                         "upload was given up",
+                         r->upload);
+        disk->unlink(at->part);
+    } else {
+        fault_errno(&f, ERR_IO, errno, "cannot name %s", at->whole);
+        take_back(at, r->offset); /* so that the piece can come again */
+        not_stored(&f, out);
+    }
+}
+
+/* ---- what is asked ------------------------------------------------------- */
+
+static bool state_is_data(const struct upload_place *p)
+{
+    char state[PATH_MAX];
+
+    return realpath(p->state, state) && strcmp(state, p->data) == 0;
+}
+
+/* @size: of the whole file. */
+static bool may_come(const struct upload_place *p, const struct desk_request *r,
+                     uint64_t size, const struct paths *at,
+                     struct response *out)
+{
+    if (p->all_max == 0 || p->file_max == 0 || state_is_data(p))
+        response_problem(out, 409, "not_supported", NULL,
+                         p->all_max == 0 || p->file_max == 0
+                             ? "this service takes no uploads"
+                             : "the data folder is the service's own state "
+                               "folder, which takes no uploads");
+    else if (r->len > size || r->offset > size - r->len)
+        response_problem(out, 422, "invalid_piece", NULL,
+                         "expected a piece within the %" PRIu64 " bytes of the "
+                         "file, found %zu from %" PRIu64 " on",
+                         size, r->len, r->offset);
+    else if (r->len == 0 && size > 0)
+        response_problem(out, 422, "invalid_piece", NULL,
+                         "expected bytes of the file as the body, found none");
+    else if (size > p->file_max)
+        response_problem(out, 413, "upload_too_long", NULL,
+                         "expected a file of at most %" PRIu64 " bytes (mltune "
+                         "serve --upload), found %" PRIu64,
+                         p->file_max, size);
+    else if (exists(at->whole))
+        response_problem(out, 409, "already_exists", NULL,
+                         "there is a file %s in the data folder: choose "
+                         "another name",
+                         r->upload);
+    else
+        return true;
+    return false;
+}
+
+static void wrong_offset(const struct desk_request *r, uint64_t there,
+                         struct response *out)
+{
+    struct response_faults faults = {0};
+
+    response_fault_add(&faults, "/query/offset",
+                       "expected %" PRIu64 ", found %" PRIu64, there,
+                       r->offset);
+    response_problem(out, 409, "wrong_offset", &faults,
+                     "%" PRIu64
+                     " bytes of %s are there: go on at offset=%" PRIu64
+                     ", or begin at 0 with anew=true",
+                     there, r->upload, there);
+}
+
+void upload_take(const struct upload_place *p, const struct desk_request *r,
+                 struct response *out)
+{
+    uint64_t size = r->size;
+    struct fault f = {0};
+    struct paths at;
+    int64_t there;
+
+    assert(p->data && p->state && r->body);
+    if (paths_of(p, r->upload, &at, &f) != ERR_OK) {
+        not_stored(&f, out);
+        return;
+    }
+    if (size == UINT64_MAX && r->offset <= INT64_MAX)
+        size = r->offset + r->len;
+    if (!may_come(p, r, size, &at, out))
+        return;
+    there = bytes_of(at.part);
+    if (r->offset == 0 && (there <= 0 || r->anew)) {
+        if (!begin(p, r, &at, size, out))
+            return;
+    } else if (there < 0 || (uint64_t)there != r->offset) {
+        wrong_offset(r, there < 0 ? 0 : (uint64_t)there, out);
+        return;
+    }
+    if (!append(&at, r, out))
+        return;
+    if (r->offset + r->len == size)
+        finish(&at, r, size, out);
+    else
+        respond(r->upload, r->offset + r->len, false, out);
+}
+
+void upload_look(const struct upload_place *p, const char *name,
+                 struct response *out)
+{
+    struct fault f = {0};
+    struct paths at;
+    int64_t bytes;
+
+    if (paths_of(p, name, &at, &f) != ERR_OK) {
+        not_stored(&f, out);
+        return;
+    }
+    bytes = bytes_of(at.whole);
+    if (bytes >= 0) {
+        respond(name, (uint64_t)bytes, true, out);
+        return;
+    }
+    bytes = bytes_of(at.part);
+    if (bytes >= 0)
+        respond(name, (uint64_t)bytes, false, out);
+    else
+        response_problem(out, 404, "upload_not_found", NULL,
+                         "nothing of a file %s is in the data folder", name);
+}

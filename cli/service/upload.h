@@ -1,0 +1,47 @@
+/* Uploads: files that come over HTTP into the service's data folder.
+ *
+ * A file comes in pieces, each a request. What has come lies in the folder as
+ * `.NAME.upload`, which no name of an upload can be and no pattern finds. The
+ * piece that completes it gives it its name, in one step, unless something has
+ * that name. What is there stays over a restart, so an upload goes on where it
+ * was; one that nobody goes on with for a day is removed when another begins.
+ *
+ * Names hold no '/' and begin with no '.' (api/routes/submit_routes.h), and no
+ * link is followed, so nothing outside the folder is touched.
+ *
+ * The file `uploads` of the state folder lists the names, a line each: for the
+ * limit of all of them together.
+ */
+#ifndef CLI_UPLOAD_H
+#define CLI_UPLOAD_H
+
+#include "api/http/response.h"
+#include "api/view/desk.h"
+
+#include <stdint.h>
+
+enum { UPLOADS_OPEN_MAX = 16, UPLOADS_MAX = 4096 };
+
+#define UPLOAD_FILE_MAX (UINT64_C(4) << 30)
+#define UPLOAD_ALL_MAX (UINT64_C(16) << 30)
+/* Room that stays for others. */
+#define UPLOAD_ROOM_LEFT (UINT64_C(64) << 20)
+#define UPLOAD_IDLE_S 86400
+
+struct upload_place {
+    const char *data, *state;   /* folders, absolute: borrowed */
+    uint64_t file_max, all_max; /* bytes; 0: nothing may be uploaded */
+};
+
+/* Takes the piece in @r, whose name fits, and answers: how much of the file is
+ * there. Refuses: 409 already_exists, wrong_offset, not_supported; 413
+ * upload_too_long, uploads_full; 422 invalid_piece; 429 too_many_uploads; 507
+ * no_room, not_stored. A piece that is refused leaves what was there. */
+void upload_take(const struct upload_place *p, const struct desk_request *r,
+                 struct response *out);
+
+/* Answers how much is there of the file @name, or 404 upload_not_found. */
+void upload_look(const struct upload_place *p, const char *name,
+                 struct response *out);
+
+#endif
