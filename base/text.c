@@ -301,9 +301,15 @@ const char *text_nearest(const char *word, const char *const names[], size_t n)
 
     assert(word && (names || n == 0));
     for (size_t i = 0; i < n; i++) {
+        size_t with;
         unsigned d;
 
         assert(names[i]);
+        with = strlen(names[i]);
+        /* Each byte that one has more is an edit. */
+        if ((with > len ? with - len : len - with) >= least &&
+            with <= WORD_MAX && len <= WORD_MAX)
+            continue;
         d = text_distance(word, names[i]);
         if (d < least) {
             least = d;

@@ -41,13 +41,14 @@ static bool refuse_body(const struct response_faults *faults,
     return false;
 }
 
-/* @pointer with "/@name" behind it. */
+/* @pointer with "/@name" behind it, which may be "" as any member's of JSON;
+ * NULL:
+ * @pointer itself. */
 static void fault_at(struct response_faults *faults, const char *pointer,
                      const char *name, const char *text)
 {
     char at[JSON_POINTER_MAX];
 
-    assert(!name || name[0]);
     assert(text[0]);
     snprintf(at, sizeof(at), "%s", pointer);
     if (name)

@@ -15,6 +15,8 @@
 #include "api/routes/stream_routes.h"
 #include "api/routes/submit_routes.h"
 #include "api/view/view.h"
+#include "base/json/json.h"
+#include "base/mem.h"
 
 #include <assert.h>
 #include <string.h>
@@ -331,21 +333,49 @@ const struct route *routes_all(size_t *n)
     return all;
 }
 
-static void handle_index(const struct route_call *call, struct response *out)
+/* The text of @json (transferred); NULL: no memory. */
+static char *text_of(json_t *json)
+{
+    char *text = json ? json_write(json, 0) : NULL;
+
+    json_decref(json);
+    return text;
+}
+
+static char *index_text(void)
 {
     size_t n;
     const struct route *routes = routes_all(&n);
 
-    (void)call;
-    response_json(out, 200,
-                  json_pack("{s:o}", "routes", routes_to_json(routes, n)));
+    return text_of(json_pack("{s:o}", "routes", routes_to_json(routes, n)));
+}
+
+static char *openapi_text(void)
+{
+    size_t n;
+    const struct route *routes = routes_all(&n);
+
+    return text_of(openapi_document(routes, n, shapes));
+}
+
+/* Answers with a text that the view keeps: it says the same to all. */
+static void respond_kept(const struct route_call *call, enum view_text which,
+                         char *(*make)(void), struct response *out)
+{
+    const char *text = view_text(call->view, which, make);
+
+    if (text)
+        response_static(out, "application/json", text, strlen(text));
+    else
+        response_json(out, 200, NULL); /* 503 */
+}
+
+static void handle_index(const struct route_call *call, struct response *out)
+{
+    respond_kept(call, VIEW_ROUTES, index_text, out);
 }
 
 static void handle_openapi(const struct route_call *call, struct response *out)
 {
-    size_t n;
-    const struct route *routes = routes_all(&n);
-
-    (void)call;
-    response_json(out, 200, openapi_document(routes, n, shapes));
+    respond_kept(call, VIEW_OPENAPI, openapi_text, out);
 }

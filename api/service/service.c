@@ -244,6 +244,9 @@ static bool post_to_run(struct service_write *w, int wake_fd,
                          "the first request with this Idempotency-Key is not "
                          "answered yet");
         return false;
+    case ERR_NOMEM:
+        response_json(out, 200, NULL); /* 503 */
+        return false;
     default:
         response_problem(out, 503, "busy", NULL,
                          "%d commands wait for the run; try again",
@@ -274,7 +277,9 @@ static bool post_to_desk(struct service_write *w, const struct route_call *call,
     r.body[len] = '\0';
     err = desk_post(w->desk, &r, wake_fd, &w->ticket);
     desk_request_deinit(&r);
-    if (err)
+    if (err == ERR_NOMEM)
+        response_json(out, 200, NULL); /* 503 */
+    else if (err)
         response_problem(out, 503, "busy", NULL,
                          "%d requests wait for the service; try again",
                          DESK_SLOTS);

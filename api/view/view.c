@@ -17,6 +17,7 @@ struct view {
     bool locked; /* by whoever asks: guarded by the lock, too */
     _Atomic uint64_t version;
     const char *_Atomic not_ready;
+    char *_Atomic text[VIEW_TEXTS]; /* owned; NULL: not asked for yet */
 };
 
 enum err view_new(const struct view_options *options, struct view **out)
@@ -32,6 +33,8 @@ enum err view_new(const struct view_options *options, struct view **out)
     pthread_mutex_init(&v->lock, NULL);
     atomic_init(&v->version, 1);
     atomic_init(&v->not_ready, NULL);
+    for (size_t i = 0; i < VIEW_TEXTS; i++)
+        atomic_init(&v->text[i], NULL);
     *out = v;
     return ERR_OK;
 }
@@ -41,8 +44,26 @@ void view_free(struct view *v)
     if (!v)
         return;
     pthread_mutex_destroy(&v->lock);
+    for (size_t i = 0; i < VIEW_TEXTS; i++)
+        mem_free(atomic_load(&v->text[i]));
     mem_free(v->run);
     mem_free(v);
+}
+
+const char *view_text(struct view *v, enum view_text which, char *(*make)(void))
+{
+    char *kept = atomic_load(&v->text[which]), *made;
+
+    assert((unsigned)which < VIEW_TEXTS && make);
+    if (kept)
+        return kept;
+    made = make();
+    /* Another thread may have been first. */
+    if (made && !atomic_compare_exchange_strong(&v->text[which], &kept, made)) {
+        mem_free(made);
+        return kept;
+    }
+    return made;
 }
 
 const struct view_options *view_options(const struct view *v)

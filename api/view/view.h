@@ -103,6 +103,14 @@ void view_keep_run(struct view *v, const char *id, const json_t *config,
  */
 void view_set_job(struct view *v, const char *id, const struct view_job *job);
 
+/* Answers that never change while the program runs. */
+enum view_text { VIEW_OPENAPI, VIEW_ROUTES, VIEW_TEXTS };
+
+/* The text that @make gives, made by the first who asks and kept for the view's
+ * life: borrowed. NULL: @make gave none. Any thread, no lock. */
+const char *view_text(struct view *v, enum view_text which,
+                      char *(*make)(void));
+
 void view_lock(struct view *v);
 void view_unlock(struct view *v);
 

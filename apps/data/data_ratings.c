@@ -13,7 +13,7 @@
 
 enum {
     READ_BYTES = 1 << 20, /* a block of text; far more than a line */
-    FIRST_CAPACITY = 4096,
+    FIRST_CAPACITY = 64,
     EXCERPT_MAX = 48,
     RATING_DIGITS_MAX = 18, /* more go through strtod */
 };

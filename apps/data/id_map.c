@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+enum { DIRECT_FIRST = 64, DIRECT_SPARSE = 16, SLOTS_FIRST = 16 };
+
 void id_map_deinit(struct id_map *m)
 {
     mem_free(m->direct);
@@ -38,28 +40,41 @@ static size_t probe(const struct id_map *m, int64_t id)
     return i;
 }
 
+/* Whether the array may reach @id: it has at most so many places for each id
+ * that one large id in a short file costs little. */
+static bool is_near(const struct id_map *m, int64_t id)
+{
+    return id < ID_MAP_DIRECT_MAX &&
+           (uint64_t)id < DIRECT_FIRST + DIRECT_SPARSE * (uint64_t)m->count;
+}
+
+/* The array takes over the ids in its reach. */
 static enum err grow_direct(struct id_map *m, size_t need)
 {
-    size_t len = m->direct_len ? m->direct_len : 1024;
+    size_t old = m->direct_len;
+    size_t len = old ? old : DIRECT_FIRST;
     uint32_t *p;
 
     while (len < need)
         len *= 2;
-    if (!has_room(m, (len - m->direct_len) * sizeof(*p)))
+    if (!has_room(m, (len - old) * sizeof(*p)))
         return ERR_LIMIT;
     p = mem_realloc(m->direct, len * sizeof(*p));
     if (!p)
         return ERR_NOMEM;
-    memset(p + m->direct_len, 0xff, (len - m->direct_len) * sizeof(*p));
+    memset(p + old, 0xff, (len - old) * sizeof(*p));
     m->direct = p;
     m->direct_len = len;
+    for (size_t i = 0; m->hashed && i < m->count; i++)
+        if ((uint64_t)m->id[i] >= old && (uint64_t)m->id[i] < len)
+            p[m->id[i]] = (uint32_t)i;
     return ERR_OK;
 }
 
 /* Doubles the table; at most half of its slots are in use. */
 static enum err grow_slots(struct id_map *m)
 {
-    size_t count = m->slot_count ? 2 * m->slot_count : 1024;
+    size_t count = m->slot_count ? 2 * m->slot_count : SLOTS_FIRST;
     uint32_t *old = m->slot;
     size_t old_count = m->slot_count;
     uint32_t *slot;
@@ -123,9 +138,9 @@ enum err id_map_add(struct id_map *m, int64_t id, uint32_t *out)
     enum err err;
 
     assert(id >= 0);
-    if (id >= ID_MAP_DIRECT_MAX)
-        return add_hashed(m, id, out);
-    if ((size_t)id >= m->direct_len) {
+    if ((uint64_t)id >= m->direct_len) {
+        if (!is_near(m, id))
+            return add_hashed(m, id, out);
         err = grow_direct(m, (size_t)id + 1);
         if (err)
             return err;
@@ -143,8 +158,8 @@ uint32_t id_map_find(const struct id_map *m, int64_t id)
 {
     if (id < 0)
         return ID_NONE;
-    if (id < ID_MAP_DIRECT_MAX)
-        return (size_t)id < m->direct_len ? m->direct[id] : ID_NONE;
+    if ((uint64_t)id < m->direct_len)
+        return m->direct[id];
     return m->slot_count ? m->slot[probe(m, id)] : ID_NONE;
 }
 

@@ -1,7 +1,7 @@
 /* Outside ids to dense numbers, in the order of first appearance.
  *
- * Ids are any non-negative integers: small ones index an array, others go
- * through an open-addressing table. One owner thread.
+ * Ids are any non-negative integers: those that lie close enough together index
+ * an array, others go through an open-addressing table. One owner thread.
  */
 #ifndef APPS_ID_MAP_H
 #define APPS_ID_MAP_H
@@ -11,14 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ID_MAP_DIRECT_MAX = 1 << 22 }; /* ids below it index the array */
+enum { ID_MAP_DIRECT_MAX = 1 << 22 }; /* ids that can index the array */
 #define ID_NONE UINT32_MAX
 
 /* Zeroed: empty. */
 struct id_map {
     uint32_t *direct; /* [direct_len] dense number, or ID_NONE */
     size_t direct_len;
-    uint32_t *slot; /* [slot_count] dense number, or ID_NONE */
+    /* [slot_count] dense number, or ID_NONE; of ids from direct_len on (one
+     * that the array has reached since stays here, unread). */
+    uint32_t *slot;
     size_t slot_count;
     size_t hashed;
     int64_t *id; /* [count] outside id of each dense number: owned */

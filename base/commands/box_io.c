@@ -25,13 +25,20 @@ struct slot {
     box_ticket ticket; /* grows: the oldest is the least */
     int wake_fd;       /* -1: nobody waits */
     char key[COMMAND_KEY_MAX + 1];
-    void *request, *answer; /* places in `room`; the answer of ANSWERED */
+    /* Of a pair (owned; NULL until it is first used); the answer of ANSWERED.
+     */
+    void *request, *answer;
+    /* Owned: a pair for what is remembered of it, so that its key has room once
+     * it is posted. NULL: not needed yet. */
+    void *spare;
 };
 
 /* An answer that its key gets again. */
 struct kept {
     char key[COMMAND_KEY_MAX + 1]; /* "": the place is free */
-    void *request, *answer;        /* places in `room`; own nothing */
+    /* Of a pair (owned; NULL until it is first used), whose bytes own nothing.
+     */
+    void *request, *answer;
 };
 
 struct box {
@@ -44,7 +51,6 @@ struct box {
     struct slot *slot; /* [o.slots], owned */
     struct kept *kept; /* [o.keys], owned; a ring */
     size_t next_kept;
-    char *room; /* owned; of all requests and answers */
 };
 
 /* ---- life ---------------------------------------------------------------- */
@@ -56,27 +62,21 @@ static size_t aligned(size_t size)
     return (size + to - 1) / to * to;
 }
 
-/* Gives each slot and each kept answer its places in the room. */
-static void furnish(struct box *b)
+/* A request and an answer behind it, at the request; NULL: no memory. */
+static void *pair_new(const struct box *b)
 {
-    size_t request = aligned(b->o.request_size);
-    size_t answer = aligned(b->o.answer_size);
-    char *at = b->room;
+    return mem_calloc(1,
+                      aligned(b->o.request_size) + aligned(b->o.answer_size));
+}
 
-    for (size_t i = 0; i < b->o.slots; i++, at += request + answer) {
-        b->slot[i].request = at;
-        b->slot[i].answer = at + request;
-    }
-    for (size_t i = 0; i < b->o.keys; i++, at += request + answer) {
-        b->kept[i].request = at;
-        b->kept[i].answer = at + request;
-    }
+static void *answer_of(const struct box *b, void *pair)
+{
+    return (char *)pair + aligned(b->o.request_size);
 }
 
 enum err box_new(const struct box_options *options, struct box **out)
 {
     struct box *b = mem_calloc(1, sizeof(*b));
-    size_t places;
 
     assert(options->slots > 0 && options->request_size > 0);
     assert(options->reads <= options->rows && options->rows <= options->slots);
@@ -86,17 +86,13 @@ enum err box_new(const struct box_options *options, struct box **out)
         return ERR_NOMEM;
     b->o = *options;
     b->fd = -1;
-    places = (size_t)b->o.slots + b->o.keys;
     b->slot = mem_calloc(b->o.slots, sizeof(*b->slot));
     b->kept = mem_calloc(b->o.keys + 1, sizeof(*b->kept));
-    b->room = mem_calloc(places, aligned(b->o.request_size) +
-                                     aligned(b->o.answer_size));
     pthread_mutex_init(&b->lock, NULL);
-    if (!b->slot || !b->kept || !b->room) {
+    if (!b->slot || !b->kept) {
         box_free(b);
         return ERR_NOMEM;
     }
-    furnish(b);
     b->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (b->fd < 0) {
         box_free(b);
@@ -117,13 +113,16 @@ void box_free(struct box *b)
             b->o.release_request(s->request);
         else if (s->stage == STAGE_ANSWERED)
             b->o.release_answer(s->answer);
+        mem_free(s->request);
+        mem_free(s->spare);
     }
+    for (size_t i = 0; b->kept && i < b->o.keys; i++)
+        mem_free(b->kept[i].request);
     if (b->fd >= 0)
         close(b->fd);
     pthread_mutex_destroy(&b->lock);
     mem_free(b->slot);
     mem_free(b->kept);
-    mem_free(b->room);
     mem_free(b);
 }
 
@@ -212,14 +211,19 @@ static enum err look_up(const struct box *b, const char *key,
     return ERR_OK;
 }
 
-static void keep(struct box *b, const struct slot *s)
+/* Into the pair that @s has for it, which the place's former one then is. */
+static void keep(struct box *b, struct slot *s)
 {
     struct kept *k = &b->kept[b->next_kept % b->o.keys];
+    void *pair = s->spare;
 
-    if (!b->o.keep(s->answer, k->answer))
+    if (!b->o.keep(s->answer, answer_of(b, pair)))
         return;
     memcpy(k->key, s->key, sizeof(k->key));
-    memcpy(k->request, s->request, b->o.request_size);
+    memcpy(pair, s->request, b->o.request_size);
+    s->spare = k->request;
+    k->request = pair;
+    k->answer = answer_of(b, pair);
     b->next_kept++;
 }
 
@@ -256,6 +260,18 @@ static void quiet(struct box *b)
 
 /* ---- who asks ------------------------------------------------------------ */
 
+/* Whether @s has a pair, and with a key one to be remembered by. */
+static bool furnish(const struct box *b, struct slot *s, bool keyed)
+{
+    if (!s->request)
+        s->request = pair_new(b);
+    if (!s->spare && keyed)
+        s->spare = pair_new(b);
+    if (s->request)
+        s->answer = answer_of(b, s->request);
+    return s->request && (s->spare || !keyed);
+}
+
 static enum err post(struct box *b, enum command_id command, const char *key,
                      const void *request, int wake_fd, box_ticket *out)
 {
@@ -268,6 +284,8 @@ static enum err post(struct box *b, enum command_id command, const char *key,
         return err;
     if (!s)
         return ERR_LIMIT;
+    if (!furnish(b, s, b->o.keys && *key))
+        return ERR_NOMEM;
     s->stage = STAGE_POSTED;
     s->command = command;
     s->ticket = *out = ++b->last;

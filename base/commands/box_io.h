@@ -8,7 +8,8 @@
  *
  * Requests and answers are structs that the box copies byte by byte: what they
  * own changes hands with them. A key that comes again with the same request
- * gets the answer of the first time, where the box has keys.
+ * gets the answer of the first time, where the box has keys. Room for them is
+ * taken when it is first needed, and kept.
  *
  * Thread-safe: all under one lock, for no longer than a copy. The functions of
  * box_options are called under it and must not use the box.
@@ -56,7 +57,7 @@ void box_free(struct box *b);
  * that is written when the answer is there; it must stay open until the ticket
  * is collected or forgotten. Errors: ERR_LIMIT (no place), ERR_EXIST (the key
  * was used for another request), ERR_BUSY (the key's first request is not
- * answered yet). */
+ * answered yet), ERR_NOMEM. */
 enum err box_post(struct box *b, enum command_id command, const char *key,
                   const void *request, int wake_fd, box_ticket *out);
 

@@ -374,6 +374,19 @@ static enum err read_member(struct packed_bytes *in,
                      depth + 1, &m->list);
 }
 
+/* Whether the last member of @p is one before it, too: the second value would
+ * lose what the first owns. */
+static bool is_repeated(const struct packed_plan *p)
+{
+    const struct packed_member *last = &p->member[p->members - 1];
+
+    for (size_t i = 0; last->field && i + 1 < p->members; i++)
+        if (p->member[i].field == last->field &&
+            p->member[i].shift == last->shift)
+            return true;
+    return false;
+}
+
 static enum err read_plan(struct packed_bytes *in,
                           const struct json_field fields[], unsigned depth,
                           struct packed_plan **out)
@@ -397,6 +410,8 @@ static enum err read_plan(struct packed_bytes *in,
             break;
         err = read_member(in, fields, depth, how, &p->member[p->members]);
         p->members++;
+        if (!err && is_repeated(p))
+            err = ERR_FORMAT;
     }
     if (err)
         packed_plan_free(p);

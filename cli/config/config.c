@@ -238,7 +238,8 @@ static enum err read_tunables(struct config_parse *p)
         .nodes = c->nodes > 0 ? c->nodes : 1,
         .workers = c->nodes * c->workers > 0 ? c->nodes * c->workers : 1,
         .batch_clocks = has_batch_clocks(c),
-        .program = config_is_program(c)};
+        .program = config_is_program(c),
+        .known = config_schemas_tunables(p->env->schemas)};
     enum err err = tunables_space(&context, json_at(p->root, "/tunables"),
                                   &c->space, p->problems);
 
@@ -349,6 +350,15 @@ void run_config_free(struct run_config *c)
     mem_free(c);
 }
 
+static struct run_config *config_new(void)
+{
+    struct run_config *c = mem_alloc(sizeof(*c));
+
+    if (c)
+        memset(c, 0, offsetof(struct run_config, space.tunable));
+    return c;
+}
+
 enum err run_config_parse(const struct config_env *env, const char *text,
                           size_t len, const char *folder,
                           const struct option_list *sets,
@@ -360,7 +370,7 @@ enum err run_config_parse(const struct config_env *env, const char *text,
     assert(env->registry && text);
     assert(*folder == '/');
     assert(env->cores >= 1);
-    p.c = mem_calloc(1, sizeof(*p.c));
+    p.c = config_new();
     if (!p.c)
         return ERR_NOMEM;
     p.c->folder = mem_strdup(folder);

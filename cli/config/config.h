@@ -43,7 +43,6 @@ struct run_config {
     const struct registry_entry *update_rule, *consistency;
     bool float16;
     const char *priority; /* random, round_robin, absolute, relative */
-    struct space space;   /* every tunable; what cannot act is pinned */
     const struct registry_entry *strategy, *searcher;
     const json_t *strategy_settings, *searcher_settings; /* complete objects */
     /* A searcher that is a plug-in or a program was tried and did not answer
@@ -72,6 +71,9 @@ struct run_config {
     /* The configuration with every default filled in: what nodes and journals
      * get. Parsing it again gives the same configuration. */
     json_t *effective;
+    /* Every tunable; what cannot act is pinned. Last: it is 130 KB, and beyond
+     * its tunables nothing is cleared. */
+    struct space space;
 };
 
 /* Configuration from @text. @sets[n] ("PATH=VALUE", PATH dotted or a JSON

@@ -2,11 +2,13 @@
 
 #include "base/mem.h"
 #include "cli/config/config_table.h"
+#include "cli/config/config_tunables.h"
 
 #include <assert.h>
 
 struct config_schemas {
     json_t *table;
+    struct tunables_known *tunables; /* owned */
     size_t entries;
     struct {
         const struct registry_entry *of;
@@ -38,6 +40,8 @@ static enum err keep_all(struct config_schemas *s, const struct registry *r)
 {
     enum err err = make_table(&s->table);
 
+    if (!err)
+        err = tunables_known_new(&s->tunables);
     for (size_t i = 0; i < r->len && !err; i++)
         err = keep(s, &r->entry[i]);
     return err;
@@ -66,6 +70,7 @@ void config_schemas_free(struct config_schemas *s)
     if (!s)
         return;
     json_decref(s->table);
+    tunables_known_free(s->tunables);
     for (size_t i = 0; i < s->entries; i++)
         json_decref(s->entry[i].schema);
     mem_free(s);
@@ -91,4 +96,10 @@ enum err config_schemas_entry(const struct config_schemas *s,
             return ERR_OK;
         }
     return config_entry_schema(e, out, f);
+}
+
+const struct tunables_known *
+config_schemas_tunables(const struct config_schemas *s)
+{
+    return s ? s->tunables : NULL;
 }

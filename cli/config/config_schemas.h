@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 struct config_schemas;
+struct tunables_known;
 
 /* Of all entries of @r, which outlives them, as it is now. @out is owned by the
  * caller. Errors: ERR_NOMEM. */
@@ -31,5 +32,9 @@ enum err config_schemas_table(const struct config_schemas *s, json_t **out);
 enum err config_schemas_entry(const struct config_schemas *s,
                               const struct registry_entry *e, json_t **out,
                               struct fault *f);
+
+/* The known tunables that @s keeps; NULL where that is. */
+const struct tunables_known *
+config_schemas_tunables(const struct config_schemas *s);
 
 #endif

@@ -50,6 +50,13 @@ static const struct known known[] = {
 };
 enum { KNOWN = sizeof(known) / sizeof(*known), REASON_MAX = 128 };
 
+struct tunables_known {
+    json_t *schema; /* of one tunable: searchers/space/space_json.h */
+    json_t *entry[KNOWN];
+    json_t *plain[KNOWN]; /* {"type": its type, "fixed": its plain value}; NULL:
+                           * it has none */
+};
+
 static const struct known *known_find(const char *name)
 {
     for (size_t i = 0; i < KNOWN; i++)
@@ -66,6 +73,53 @@ char *tunables_help(void)
         text_printf(&t, "  %-16s%s\n  %16s%s\n", known[i].name, known[i].help,
                     "", known[i].entry);
     return text_take(&t);
+}
+
+static enum err read_known(const struct known *k, json_t **entry,
+                           json_t **plain)
+{
+    enum err err = json_load(k->entry, strlen(k->entry), entry, NULL, NULL);
+    json_t *value = NULL;
+
+    if (err || !k->plain)
+        return err;
+    err = json_load(k->plain, strlen(k->plain), &value, NULL, NULL);
+    if (err)
+        return err;
+    *plain = json_pack("{s:O, s:o}", "type", json_object_get(*entry, "type"),
+                       "fixed", value);
+    return *plain ? ERR_OK : ERR_NOMEM;
+}
+
+enum err tunables_known_new(struct tunables_known **out)
+{
+    struct tunables_known *k = mem_calloc(1, sizeof(*k));
+    const char *schema = space_json_schema();
+    enum err err = k ? ERR_OK : ERR_NOMEM;
+
+    assert(out);
+    if (!err)
+        err = json_load(schema, strlen(schema), &k->schema, NULL, NULL);
+    for (size_t i = 0; !err && i < KNOWN; i++)
+        err = read_known(&known[i], &k->entry[i], &k->plain[i]);
+    assert(err != ERR_FORMAT);
+    if (err)
+        tunables_known_free(k);
+    else
+        *out = k;
+    return err;
+}
+
+void tunables_known_free(struct tunables_known *k)
+{
+    if (!k)
+        return;
+    json_decref(k->schema);
+    for (size_t i = 0; i < KNOWN; i++) {
+        json_decref(k->entry[i]);
+        json_decref(k->plain[i]);
+    }
+    mem_free(k);
 }
 
 /* ---- who can act --------------------------------------------------------- */
@@ -173,53 +227,23 @@ static int complete_entry(json_t *o, const json_t *from)
     return failed;
 }
 
-static enum err known_entry(const struct known *k, json_t **out)
-{
-    return json_load(k->entry, strlen(k->entry), out, NULL, NULL);
-}
-
 /* A copy of @tunables with known names completed; owned by the caller. */
-static enum err complete_all(const json_t *tunables, json_t **out)
+static enum err complete_all(const struct tunables_known *forms,
+                             const json_t *tunables, json_t **out)
 {
-    json_t *all = json_deep_copy(tunables), *entry;
+    json_t *all = json_deep_copy(tunables);
     enum err err = all ? ERR_OK : ERR_NOMEM;
 
     for (size_t i = 0; !err && i < KNOWN; i++) {
         json_t *o = json_object_get(all, known[i].name);
 
-        if (!json_is_object(o))
-            continue;
-        err = known_entry(&known[i], &entry);
-        if (err)
-            break;
-        if (complete_entry(o, entry) != 0)
+        if (json_is_object(o) && complete_entry(o, forms->entry[i]) != 0)
             err = ERR_NOMEM;
-        json_decref(entry);
     }
     if (err)
         json_decref(all);
     else
         *out = all;
-    return err;
-}
-
-/* {"type": its type, "fixed": its plain value}. */
-static enum err plain_entry(const struct known *k, json_t **out)
-{
-    json_t *entry, *plain = NULL, *made = NULL;
-    enum err err = known_entry(k, &entry);
-
-    if (err)
-        return err;
-    err = json_load(k->plain, strlen(k->plain), &plain, NULL, NULL);
-    if (!err) {
-        made = json_pack("{s:O, s:O}", "type", json_object_get(entry, "type"),
-                         "fixed", plain);
-        err = made ? ERR_OK : ERR_NOMEM;
-    }
-    json_decref(plain);
-    json_decref(entry);
-    *out = made;
     return err;
 }
 
@@ -239,19 +263,15 @@ static bool is_implied(const struct tunables_context *c, const struct known *k,
 static enum err add_unlisted(const struct tunables_context *c, bool search,
                              json_t *all)
 {
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; !err && i < KNOWN; i++) {
-        json_t *entry;
-
+    for (size_t i = 0; i < KNOWN; i++) {
         if (has(all, known[i].name) || !is_implied(c, &known[i], search))
             continue;
-        err = search ? known_entry(&known[i], &entry)
-                     : plain_entry(&known[i], &entry);
-        if (!err && json_object_set_new(all, known[i].name, entry) != 0)
-            err = ERR_NOMEM;
+        if (json_object_set(all, known[i].name,
+                            search ? c->known->entry[i] : c->known->plain[i]) !=
+            0)
+            return ERR_NOMEM;
     }
-    return err;
+    return ERR_OK;
 }
 
 /* ---- checking ------------------------------------------------------------ */
@@ -396,20 +416,18 @@ static void pin_idle(const struct tunables_context *c, const json_t *tunables,
     }
 }
 
-enum err tunables_space(const struct tunables_context *c,
-                        const json_t *tunables, struct space *out,
-                        struct problems *problems)
+/* The space, where c->known is there. */
+static enum err make_space(const struct tunables_context *c,
+                           const json_t *tunables, struct space *out,
+                           struct problems *problems)
 {
     json_t *all = NULL, *empty = NULL;
     size_t before = problems_errors(problems);
     enum err err;
 
-    assert(c->nodes >= 1 && c->workers >= 1);
-    if (tunables && !json_is_object(tunables))
-        return ERR_INVAL; /* the schema has said so */
     if (!tunables)
         empty = json_object();
-    err = complete_all(tunables ? tunables : empty, &all);
+    err = complete_all(c->known, tunables ? tunables : empty, &all);
     if (!err)
         err = add_unlisted(c, !tunables, all);
     if (!err && tunables) {
@@ -417,7 +435,8 @@ enum err tunables_space(const struct tunables_context *c,
         check_known(tunables, problems);
     }
     if (!err)
-        err = space_from_json(all, "/tunables", out, problems);
+        err = space_from_json_by(c->known->schema, all, "/tunables", out,
+                                 problems);
     if (!err && problems_errors(problems) > before)
         err = ERR_INVAL;
     if (!err)
@@ -426,5 +445,26 @@ enum err tunables_space(const struct tunables_context *c,
         err = ERR_NOMEM;
     json_decref(all);
     json_decref(empty);
+    return err;
+}
+
+enum err tunables_space(const struct tunables_context *c,
+                        const json_t *tunables, struct space *out,
+                        struct problems *problems)
+{
+    struct tunables_context whole = *c;
+    struct tunables_known *made = NULL;
+    enum err err = ERR_OK;
+
+    assert(c->nodes >= 1 && c->workers >= 1);
+    if (tunables && !json_is_object(tunables))
+        return ERR_INVAL; /* the schema has said so */
+    if (!c->known)
+        err = tunables_known_new(&made);
+    if (made)
+        whole.known = made;
+    if (!err)
+        err = make_space(&whole, tunables, out, problems);
+    tunables_known_free(made);
     return err;
 }

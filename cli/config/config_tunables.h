@@ -7,6 +7,14 @@
 #include "base/json/registry.h"
 #include "searchers/space/space.h"
 
+/* The known names, read from their text once, for whoever reads many. */
+struct tunables_known;
+
+/* Errors: ERR_NOMEM. */
+enum err tunables_known_new(struct tunables_known **out);
+/* Accepts NULL. */
+void tunables_known_free(struct tunables_known *k);
+
 /* Parts of a configuration that decide whether a tunable can act. */
 struct tunables_context {
     const struct registry_entry *app, *update_rule, *consistency;
@@ -14,6 +22,7 @@ struct tunables_context {
     bool batch_clocks;       /* a clock is a mini-batch */
     bool program; /* the app is the user's: only it knows what can act, and
                    * may have tunables of any name */
+    const struct tunables_known *known; /* borrowed; NULL: made for the call */
 };
 
 /* The space of the run from @tunables (NULL: the known ones that can act, over

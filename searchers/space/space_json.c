@@ -2,7 +2,6 @@
 
 #include "base/json/json.h"
 #include "base/json/schema.h"
-#include "base/mem.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -451,6 +450,7 @@ static void parse_all(struct parse *p, const json_t *schema, json_t *tunables,
         } else if (s->len == TUNABLES_MAX) {
             wrong(p, NULL, o, "at most 32 tunables");
         } else {
+            memset(t, 0, sizeof(*t));
             memcpy(t->name, name, strlen(name) + 1);
             parse_tunable(p, schema, o, t);
             s->len++;
@@ -461,40 +461,45 @@ static void parse_all(struct parse *p, const json_t *schema, json_t *tunables,
     p->failed = failed;
 }
 
-enum err space_from_json(const json_t *tunables, const char *pointer,
-                         struct space *out, struct problems *problems)
+enum err space_from_json_by(const json_t *schema, const json_t *tunables,
+                            const char *pointer, struct space *out,
+                            struct problems *problems)
 {
     struct parse p = {.problems = problems};
-    struct space *s = NULL;
-    json_t *schema = NULL;
     enum err err;
 
-    assert(pointer && problems);
+    assert(schema && pointer && problems);
     assert(out);
+    out->len = 0; /* a tunable is cleared when it comes: all are 130 KB */
     snprintf(p.pointer, sizeof(p.pointer), "%s", pointer);
     if (!json_is_object(tunables)) {
         wrong(&p, NULL, tunables, "an object of tunables");
         return ERR_INVAL;
     }
-    err =
-        json_load(tunable_schema, strlen(tunable_schema), &schema, NULL, NULL);
-    assert(err != ERR_FORMAT);
-    s = mem_calloc(1, sizeof(*s));
-    if (err || !s) {
-        err = ERR_NOMEM;
-        goto done;
-    }
     /* The iterator wants a mutable object but does not change it. */
-    parse_all(&p, schema, (json_t *)tunables, s);
+    parse_all(&p, schema, (json_t *)tunables, out);
     if (!p.failed)
-        parse_conditions(&p, tunables, s);
+        parse_conditions(&p, tunables, out);
     err = problems_no_memory(problems) ? ERR_NOMEM
           : p.failed                   ? ERR_INVAL
                                        : ERR_OK;
-    if (!err)
-        *out = *s;
-done:
-    mem_free(s);
+    if (err)
+        out->len = 0;
+    return err;
+}
+
+enum err space_from_json(const json_t *tunables, const char *pointer,
+                         struct space *out, struct problems *problems)
+{
+    json_t *schema = NULL;
+    enum err err =
+        json_load(tunable_schema, strlen(tunable_schema), &schema, NULL, NULL);
+
+    assert(err != ERR_FORMAT);
+    if (err)
+        out->len = 0;
+    else
+        err = space_from_json_by(schema, tunables, pointer, out, problems);
     json_decref(schema);
     return err;
 }

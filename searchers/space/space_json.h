@@ -8,10 +8,17 @@
 #include "searchers/space/space.h"
 
 /* Space from the configuration's "tunables" object. All
- * faults go to @problems, with pointers that start with @pointer.
+ * faults go to @problems, with pointers that start with @pointer. After an
+ * error @out is empty.
  * Errors: ERR_INVAL (see @problems), ERR_NOMEM. */
 enum err space_from_json(const json_t *tunables, const char *pointer,
                          struct space *out, struct problems *problems);
+
+/* The same where space_json_schema was read before, into @schema (borrowed),
+ * for whoever reads many. */
+enum err space_from_json_by(const json_t *schema, const json_t *tunables,
+                            const char *pointer, struct space *out,
+                            struct problems *problems);
 
 /* As the configuration would say it, with all defaults filled in; what
  * space_from_json reads back to an equal space (but for `acts`). NULL when out

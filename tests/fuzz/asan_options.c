@@ -7,5 +7,5 @@ const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "quarantine_size_mb=1:thread_local_quarantine_size_kb=64:"
-           "malloc_context_size=8";
+           "malloc_context_size=4";
 }

@@ -291,6 +291,7 @@ static void commands_bodies_are_checked_whole(void **state)
     struct mailbox_request request;
     mailbox_ticket ticket;
 
+    expect_refusal(w, "POST", RUN ":pause", "{\"\": 1}", 422, "/ ");
     expect_refusal(w, "POST", RUN ":pause", "{\"now\": 1, \"b\": 2}", 422,
                    "/now /b ");
     expect_refusal(w, "POST", RUN ":stop", "[]", 422, " ");
@@ -649,7 +650,8 @@ static void commands_without_memory_are_answered(void **state)
             json_decref(collect(200));
         }
     }
-    assert_int_equal(mem_outstanding(), before);
+    /* The place of the one that was posted is the mailbox's from then on. */
+    assert_int_equal(mem_outstanding(), before + 1);
 }
 
 int main(void)

@@ -923,7 +923,9 @@ static void memory_failing_at_each_allocation_is_503(void **state)
             else
                 assert_int_not_equal(r.status, 503);
             response_deinit(&r);
-            assert_int_equal(mem_outstanding(), before);
+            /* The list of routes is kept from its first answer on. */
+            if (failed || strcmp(targets[i], "/api/v1") != 0)
+                assert_int_equal(mem_outstanding(), before);
         } while (failed);
         assert_true(nth > 1);
     }

@@ -59,6 +59,39 @@ static void id_map_from_an_array_checks_it(void **state)
     assert_int_equal(mem_outstanding(), before);
 }
 
+/* One large id costs little; ids that lie close together come to index an
+ * array, those that came before it reached them, too. */
+static void id_map_arrays_reach_as_far_as_they_are_filled(void **state)
+{
+    enum { N = 4000, APART = 7 };
+    struct id_map m = {0};
+    struct perm perm;
+    uint32_t number;
+
+    (void)state;
+    assert_int_equal(id_map_add(&m, ID_MAP_DIRECT_MAX - 1, &number), ERR_OK);
+    assert_true(id_map_bytes(&m) < 1024);
+    assert_int_equal(m.direct_len, 0);
+    perm_init(&perm, N, 5);
+    for (uint64_t i = 0; i < N; i++)
+        assert_int_equal(
+            id_map_add(&m, (int64_t)perm_at(&perm, i) * APART, &number),
+            ERR_OK);
+    assert_true(m.hashed > 1 && m.hashed < N / 2);
+    assert_true(m.direct_len >= (N - 1) * APART);
+    for (uint64_t i = 0; i < N; i++) {
+        int64_t id = (int64_t)perm_at(&perm, i) * APART;
+
+        assert_int_equal(id_map_find(&m, id), i + 1);
+        assert_int_equal(id_map_find(&m, id + 1), ID_NONE);
+        assert_int_equal(id_map_add(&m, id, &number), ERR_OK);
+        assert_int_equal(number, i + 1);
+    }
+    assert_int_equal(id_map_find(&m, ID_MAP_DIRECT_MAX - 1), 0);
+    assert_int_equal(m.count, N + 1);
+    id_map_deinit(&m);
+}
+
 /* A failed allocation leaves the map as it was: the id can be added later. */
 static void id_map_survives_allocation_failure(void **state)
 {
@@ -92,6 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(id_map_numbers_ids_in_order_of_appearance),
         cmocka_unit_test(id_map_from_an_array_checks_it),
+        cmocka_unit_test(id_map_arrays_reach_as_far_as_they_are_filled),
         cmocka_unit_test(id_map_survives_allocation_failure),
     };
 

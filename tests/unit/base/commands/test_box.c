@@ -210,6 +210,41 @@ static void box_without_memory_is_none(void **state)
     assert_int_equal(mem_outstanding(), before);
 }
 
+/* A request for which there is no memory stays its sender's; with a key there
+ * is room to remember it by once it is posted. Room that was taken serves the
+ * next ones. */
+static void box_without_memory_posts_nothing(void **state)
+{
+    int64_t before = mem_outstanding(), furnished;
+    struct box *b = new_box();
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), answer = 0;
+    enum err err = ERR_NOMEM;
+    box_ticket t;
+
+    (void)state;
+    for (int64_t n = 1; n < 5 && err; n++) {
+        mem_fail_at(n, 1);
+        err = post(b, COMMAND_STOP, "k", 1, fd, &t);
+        mem_fail_at(0, 0);
+        assert_int_equal(err, n < 3 ? ERR_NOMEM : ERR_OK);
+        assert_int_equal(readable(box_fd(b)), n == 3);
+    }
+    furnished = mem_outstanding();
+    mem_fail_at(1, 1);
+    serve(b, 11);
+    assert_int_equal(box_collect(b, t, &answer), ERR_OK);
+    assert_int_equal(post(b, COMMAND_STOP, "k", 1, fd, &t), ERR_NOMEM);
+    assert_int_equal(post(b, COMMAND_STOP, "", 1, fd, &t), ERR_OK);
+    serve(b, 13);
+    assert_int_equal(box_collect(b, t, &answer), ERR_OK);
+    mem_fail_at(0, 0);
+    assert_int_equal(mem_outstanding(), furnished);
+    assert_int_equal(released, 0);
+    box_free(b);
+    assert_int_equal(mem_outstanding(), before);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +253,7 @@ int main(void)
         cmocka_unit_test(box_remembers_keys),
         cmocka_unit_test(box_leaves_nobody_waiting),
         cmocka_unit_test(box_without_memory_is_none),
+        cmocka_unit_test(box_without_memory_posts_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -695,10 +695,33 @@ static void fields_packed_are_read_by_name(void **state)
     text_deinit(&t);
 }
 
+/* A plan that names a member twice is damaged: its second value would lose what
+ * the first owns. */
+static void fields_packed_twice_are_refused(void **state)
+{
+    static const struct json_field twice[] = {{FIELD_OF(was, OBJECT, tree)},
+                                              {FIELD_OF(was, OBJECT, tree)},
+                                              {.name = NULL}};
+    static const struct json_field once[] = {{FIELD_OF(is, OBJECT, tree)},
+                                             {.name = NULL}};
+    int64_t before = mem_outstanding();
+    struct packed_plan *plan;
+    struct packed_bytes in;
+    struct text t = {0};
+
+    (void)state;
+    pack_plan(&t, twice);
+    in = (struct packed_bytes){(const unsigned char *)t.s, t.len};
+    assert_int_equal(unpack_plan(&in, once, &plan), ERR_FORMAT);
+    text_deinit(&t);
+    assert_int_equal(mem_outstanding(), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_packed_are_read_by_name),
+        cmocka_unit_test(fields_packed_twice_are_refused),
         cmocka_unit_test(history_read_back_folds_on_alike),
         cmocka_unit_test(history_of_a_long_run_is_bounded),
         cmocka_unit_test(history_of_what_is_over_takes_few_bytes),
