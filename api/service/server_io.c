@@ -119,15 +119,19 @@ static void on_connection(void *cls, struct MHD_Connection *connection,
 
 /* ---- thread -------------------------------------------------------------- */
 
-/* The fd is still the connection's: the library tells us (on_connection) before
+/* Whose deadline was over at @now, when the library began to look at what had
+ * come: it has served all who had asked by then. A thread that got no processor
+ * for a second cuts nobody for that.
+ *
+ * The fd is still the connection's: the library tells us (on_connection) before
  * it closes one, and does so in this thread. */
-static void reap(struct door *d)
+static void reap(struct door *d, time_ns now)
 {
     struct api_server *s = d->server;
     struct reaper_entry *e;
 
     assert(d->reaper.used <= REAPER_CONNECTIONS_MAX);
-    while ((e = reaper_next(&d->reaper, clock_monotonic()))) {
+    while ((e = reaper_next(&d->reaper, now))) {
         shutdown(e->fd, SHUT_RDWR);
         if (exchanges_worth_logging(++s->cut))
             log_event(LOG_INFO, "http_connection_cut",
@@ -181,6 +185,7 @@ static time_ns tcp_rest(struct api_server *s)
 static void serve_door(struct door *d)
 {
     struct api_server *s = d->server;
+    time_ns began = clock_monotonic();
 
     if (!d->local && !atomic_load(&s->stopping) && tcp_rest(s) > 0)
         return;
@@ -192,7 +197,7 @@ static void serve_door(struct door *d)
         d->place_freed = false;
         MHD_run(d->daemon);
     }
-    reap(d);
+    reap(d, began);
     if (!d->local && tcp_rest(s) > 0)
         s->rests_since = clock_monotonic();
 }

@@ -173,13 +173,26 @@ class Notifying(Service):
 class Stuck(Notifying):
     """One of the two loops turns, the other does not."""
 
-    def launch(self, *words):
+    def hang(self, fault, root):
         asan = self.env.get("ASAN_OPTIONS", "")
         self.hung = self.folder / "hung"
         self.env.update(LD_PRELOAD=str(harness.BUILD / "tests/faults/shim.so"),
-                        FAULT="mkdir:6:hang", FAULT_ROLE="serve",
-                        FAULT_ROOT=str(self.folder), FAULT_MARK=str(self.hung),
+                        FAULT=f"{fault}:hang", FAULT_ROLE="serve",
+                        FAULT_ROOT=str(root), FAULT_MARK=str(self.hung),
                         ASAN_OPTIONS=f"{asan}:verify_asan_link_order=0")
+
+    def assert_no_life(self, *others):
+        """The watchdog hears nothing more. Ends what hangs, and @others."""
+        self.wait_until(self.hung.exists, "a thread to hang")
+        self.wait_until(lambda: self.heard_in(1.6) == [], "silence", 20)
+        for process in self.service, *others:
+            process.kill()
+            self.finish(process)
+
+
+class StuckSupervisor(Stuck):
+    def launch(self, *words):
+        self.hang("mkdir:6", self.folder)
         super().launch(*words)
 
     def test_the_supervisor_alone_is_stuck(self):
@@ -188,12 +201,25 @@ class Stuck(Notifying):
         self.write("config.json", harness.endless_config())
         submits = self.start("submit", "config.json")
         self.wait_until(self.hung.exists, "the supervisor to hang")
-        self.heard_in(0.3)
-        self.assertEqual(self.heard_in(1.6), [])
         self.assertEqual(self.ask("GET", "/healthz")[0], 200)
-        for process in self.service, submits:
-            process.kill()
-            self.finish(process)
+        self.assert_no_life(submits)
+
+
+class StuckHttp(Stuck):
+    def launch(self, *words):
+        """It hangs as it gives the page's next address to the file."""
+        state = self.folder / ".mltune"
+        self.hang("rename:2", state / "serve.page")
+        self.env["FAULT_CLOCK"] = "10"  # it may be silent for 10 s
+        super().launch("--state", str(state), *words)
+
+    def test_the_http_thread_alone_is_stuck(self):
+        """The supervisor goes round, and does not speak for it."""
+        page = (self.folder / ".mltune/serve.page").read_text().strip()
+        with socket.create_connection(self.address, timeout=60) as browser:
+            browser.sendall(f"GET /{page} HTTP/1.1\r\nHost: 127.0.0.1:"
+                            f"{self.address[1]}\r\n\r\n".encode())
+            self.assert_no_life()
 
 
 class Watched(Notifying):
