@@ -107,18 +107,73 @@ class Save(test_faults.Faults):
         self.loop()
 
 
-class OwnProgram(test_faults.ResumeTuner):
-    """A run of a user's own program goes on; of the ways to an allocation those
-    that no other resume comes."""
+class NewWays:
+    """Of the ways to an allocation those alone that a job which is in the loop
+    already, PLAIN, does not come."""
+    PLAIN = None
+
+    def ways(self, kind):
+        plain = self.PLAIN("test_calls_that_fail")
+        plain.setUp()
+        try:
+            known = {chain for _, chain, _ in plain.ways(kind)}
+        finally:
+            plain.doCleanups()
+        return [way for way in super().ways(kind) if way[1] not in known]
+
+
+class OwnProgram(NewWays, test_faults.ResumeTuner):
+    """A run of a user's own program goes on."""
+    PLAIN = test_faults.ResumeTuner
 
     def config(self):
         return {**config(), "app": {"command": [PYTHON, str(PROGRAM)]}}
 
-    def ways(self, kind):
-        other = test_faults.ResumeTuner("test_calls_that_fail")
-        other.setUp()
-        try:
-            known = {chain for _, chain, _ in other.ways(kind)}
-        finally:
-            other.doCleanups()
-        return [way for way in super().ways(kind) if way[1] not in known]
+
+class OwnProgramItself(OwnProgram):
+    """The same where the program cannot write: what the package does for it.
+    What the interpreter allocates is not ours."""
+    ROLE = PROGRAM.stem
+    KINDS = test_faults.FILES
+
+
+class TwoNodes(NewWays, test_faults.ResumeTuner):
+    """A run on two nodes goes on."""
+    PLAIN = test_faults.ResumeTuner
+
+    def config(self):
+        return {**config(), "cluster": {"nodes": 2, "workers": 1}}
+
+
+class TwoNodesNode(TwoNodes):
+    """The same, in one of its nodes."""
+    ROLE = "node"
+    PLAIN = test_faults.ResumeNode
+
+
+class Contest(NewWays, test_faults.ResumeTuner):
+    """A contest of settings begins anew."""
+    PLAIN = test_faults.ResumeTuner
+    STRATEGY = {"strategy": "hyperband",
+                "strategy_settings": {"max_resource": 3}}
+
+    def config(self):
+        return {**config(), "tuner": {"searcher": "random", "max_trials": 3,
+                                      **self.STRATEGY}}
+
+
+class Pruned(Contest):
+    STRATEGY = {"strategy": "complete", "strategy_settings": {
+        "pruner": "median", "startup": 1}}
+
+
+class Asha(Contest):
+    STRATEGY = {"strategy": "asha"}
+
+
+class Tupaq(Contest):
+    STRATEGY = {"strategy": "tupaq"}
+
+
+class Crowd(Contest):
+    STRATEGY = {"strategy": "pbt", "strategy_settings": {"population": 3}}

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct sim_family small = {
     .name = "stored",
@@ -84,6 +85,9 @@ static void run_one(const struct sim_family *f, uint64_t seed, struct sum *t)
 
     sim_run(f, seed, NULL, &whole);
     assert_false(whole.hung);
+    if (whole.finish.status != RUN_FINISHED)
+        fail_msg("family %s seed %llu fails without faults: %s", f->name,
+                 (unsigned long long)seed, whole.finish.message);
     storage = weather(seed, whole.seconds);
     o.storage = &storage;
     sim_run(f, seed, &o, &r);
@@ -102,6 +106,13 @@ static void run_one(const struct sim_family *f, uint64_t seed, struct sum *t)
     if (strcmp(r.finish.reason, "max_epochs") == 0)
         assert_int_equal(r.epochs, f->max_epochs);
     assert_true(isfinite(r.loss));
+    /* Where nothing hangs on a clock, to the bit. */
+    if (f->repeats && (r.epochs != whole.epochs || r.loss != whole.loss))
+        fail_msg("family %s seed %llu, %s: %u epochs, loss %.17g; without "
+                 "faults %u, %.17g",
+                 f->name, (unsigned long long)seed,
+                 f->strategy ? f->strategy : "mltuner", r.epochs, r.loss,
+                 whole.epochs, whole.loss);
     t->runs++;
     t->kills += r.kills;
     t->power_cuts += r.power_cuts;
@@ -117,6 +128,56 @@ static void run_one(const struct sim_family *f, uint64_t seed, struct sum *t)
     t->lost_sectors += r.disk.lost_sectors;
 }
 
+/* One of all strategies and searchers, drawn by @seed; what it trains, and on
+ * how many workers. */
+static struct sim_family drawn(uint64_t seed)
+{
+    static const struct {
+        const char *strategy, *settings;
+    } strategies[] = {
+        {NULL, NULL},
+        {"hyperband", "{\"horizon\": \"finite\", \"max_resource\": 9}"},
+        {"hyperband", "{\"unit\": 10, \"sampling\": \"searcher\"}"},
+        {"asha", "{\"eta\": 3}"},
+        {"asha", "{\"concurrent\": 1, \"unit\": 7, \"max_resource\": 50}"},
+        {"complete", NULL},
+        {"complete", "{\"pruner\": \"median\", \"startup\": 2}"},
+        {"complete", "{\"pruner\": \"halving\"}"},
+        {"tupaq", NULL},
+        {"tupaq", "{\"batch\": 3, \"partial\": 2}"},
+        {"pbt", NULL},
+        {"pbt", "{\"population\": 4, \"interval\": 3, \"resample\": 0.1}"},
+        {"fixed", "{\"schedule\": \"exponential\", \"gamma\": 0.5}"},
+    };
+    static const struct searcher_ops *const searchers[] = {
+        NULL, &searcher_tpe, &searcher_gp, &searcher_grid};
+    struct sim_family f = small;
+    struct rng rng;
+    size_t i;
+
+    rng_init(&rng, rng_mix(seed, 43));
+    i = rng_below(&rng, sizeof(strategies) / sizeof(*strategies));
+    f.name = "stored-drawn";
+    f.strategy = strategies[i].strategy;
+    f.strategy_settings = strategies[i].settings;
+    if (f.strategy && strcmp(f.strategy, "fixed") == 0)
+        f.cliff = 0; /* no setting diverges: there is no other one */
+    f.searcher = searchers[rng_below(&rng, 4)];
+    f.workers = 1 + (unsigned)rng_below(&rng, 4);
+    /* Of six settings of a grid of two tunables none may make progress. */
+    if (rng_below(&rng, 2) == 0 && f.searcher != &searcher_grid)
+        f.space = "{" RATE "," BATCH "}";
+    if (rng_below(&rng, 3) == 0)
+        f.parts = 16;
+    if (!f.strategy && rng_below(&rng, 2) == 0)
+        f.trial_clocks = 24;
+    if (rng_below(&rng, 4) == 0)
+        f.validation = 0;
+    f.snapshot_s = 0.1 + rng_uniform(&rng);
+    f.repeats = f.strategy || f.trial_clocks;
+    return f;
+}
+
 static uint64_t from_environment(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
@@ -124,29 +185,35 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
+/* @f: NULL, a family of its own for each seed. */
 static void run_all(const struct sim_family *f, uint64_t few)
 {
     uint64_t first = from_environment("FIRST", 1);
     uint64_t n = from_environment("SEEDS", few);
     struct sum t = {0};
 
-    for (uint64_t seed = first; seed < first + n; seed++)
-        run_one(f, seed, &t);
+    for (uint64_t seed = first; seed < first + n; seed++) {
+        struct sim_family own = f ? *f : drawn(seed);
+
+        run_one(&own, seed, &t);
+    }
     printf("sim_storage family=%s runs=%llu kills=%llu power_cuts=%llu "
            "nodes_lost=%llu silences=%llu resumes=%llu "
            "snapshots=%llu gave_up=%llu "
            "unwritten=%llu calls_failed=%llu disk_full=%llu lost_names=%llu "
            "lost_sectors=%llu\n",
-           f->name, (unsigned long long)t.runs, (unsigned long long)t.kills,
-           (unsigned long long)t.power_cuts, (unsigned long long)t.nodes,
-           (unsigned long long)t.silences, (unsigned long long)t.resumes,
-           (unsigned long long)t.snapshots, (unsigned long long)t.gave_up,
-           (unsigned long long)t.unwritten, (unsigned long long)t.failed,
-           (unsigned long long)t.full, (unsigned long long)t.lost_names,
+           f ? f->name : "stored-drawn", (unsigned long long)t.runs,
+           (unsigned long long)t.kills, (unsigned long long)t.power_cuts,
+           (unsigned long long)t.nodes, (unsigned long long)t.silences,
+           (unsigned long long)t.resumes, (unsigned long long)t.snapshots,
+           (unsigned long long)t.gave_up, (unsigned long long)t.unwritten,
+           (unsigned long long)t.failed, (unsigned long long)t.full,
+           (unsigned long long)t.lost_names,
            (unsigned long long)t.lost_sectors);
-    if (n < 100)
+    if (n < (getenv("SEEDS") ? 2000 : 100))
         return;
-    /* All that is said above has come about. */
+    /* All that is said above has come about: of the gate's seeds, or of many.
+     */
     assert_true(t.kills && t.power_cuts && t.nodes && t.silences);
     assert_true(t.gave_up && t.unwritten && t.failed && t.full);
     assert_true(t.lost_names && t.lost_sectors);
@@ -175,11 +242,19 @@ static void storage_faults_lose_nothing_of_searches(void **state)
     run_all(&f, 50);
 }
 
+/* The same of every strategy, searcher and space. */
+static void storage_faults_lose_nothing_of_any_strategy(void **state)
+{
+    (void)state;
+    run_all(NULL, sim_fewer() ? 30 : 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(storage_faults_lose_nothing),
         cmocka_unit_test(storage_faults_lose_nothing_of_searches),
+        cmocka_unit_test(storage_faults_lose_nothing_of_any_strategy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
