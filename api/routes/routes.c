@@ -84,6 +84,12 @@ static const struct route_param events_params[] = {
      .help = "no stream, but the events past this number", .min = 0,
      .max = INT64_MAX},
     {.type = PARAM_END}};
+static const struct route_param config_params[] = {
+    RUN_PARAM,
+    {.type = PARAM_CHOICE, .name = "form",
+     .help = "with all defaults filled in, or as it was given",
+     .choices = "completed|given"},
+    {.type = PARAM_END}};
 static const struct route_param export_params[] = {
     RUN_PARAM,
     {.type = PARAM_CHOICE, .name = "format", .help = "what to write",
@@ -173,7 +179,7 @@ static const struct route table[] = {
      "a run: status, loss, best epoch, setting in use",
      .answer = "run"},
     COMMANDS_ON("/runs/{run}", run_params),
-    {"GET", "/runs/{run}/config", ROUTE_API, run_params, handle_config,
+    {"GET", "/runs/{run}/config", ROUTE_API, config_params, handle_config,
      "the configuration that a run was begun with", .answer = NULL},
     {"GET", "/runs/{run}/result", ROUTE_API, run_params, handle_result,
      "what run --json prints at its end, or would print now",

@@ -2,6 +2,7 @@
 
 #include "api/http/value.h"
 #include "api/routes/command_routes.h"
+#include "api/routes/given_io.h"
 #include "api/view/list.h"
 #include "api/view/view.h"
 #include "base/mem.h"
@@ -448,7 +449,10 @@ static void respond_copy(const struct route_call *call, struct response *out,
 
 void handle_config(const struct route_call *call, struct response *out)
 {
-    respond_copy(call, out, config_of);
+    if (route_arg(call, "form")->number)
+        given_respond(call, out);
+    else
+        respond_copy(call, out, config_of);
 }
 
 void handle_result(const struct route_call *call, struct response *out)

@@ -192,6 +192,10 @@ export function saveCsv(name, rows) {
   save(new Blob([text], {type: "text/csv"}), name + ".csv");
 }
 
+export function saveText(name, text) {
+  save(new Blob([text + "\n"], {type: "application/json"}), name);
+}
+
 export function saveCanvas(name, canvas) {
   canvas.toBlob((blob) => save(blob, name + ".png"), "image/png");
 }

@@ -3,6 +3,7 @@
 // the cluster are tabs beside it.
 
 import {clusterTab} from "./cluster.js";
+import {configTab} from "./config.js";
 import {controls} from "./control.js";
 import {get, runPath, saveModel} from "./data.js";
 import {logTab} from "./log.js";
@@ -18,7 +19,8 @@ import {button, bytes, chip, count, duration, el, ENDED, link, number, put, runH
 
 const TABS = [["", "overview", overviewTab], ["trials", "trials", trialsTab],
   ["branches", "branches", treeTab], ["settings", "settings", settingsTab],
-  ["cluster", "cluster", clusterTab], ["log", "log", logTab]];
+  ["cluster", "cluster", clusterTab], ["config", "configuration", configTab],
+  ["log", "log", logTab]];
 const FEED = 40;
 
 export function runView({id, tab, crumbs, notice}) {

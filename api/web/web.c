@@ -34,6 +34,7 @@
     X(web_compare_js, "compare.js", SCRIPT, "api/web/compare.js")              \
     X(web_metrics_js, "metrics.js", SCRIPT, "api/web/metrics.js")              \
     X(web_log_js, "log.js", SCRIPT, "api/web/log.js")                          \
+    X(web_config_js, "config.js", SCRIPT, "api/web/config.js")                 \
     X(web_cluster_js, "cluster.js", SCRIPT, "api/web/cluster.js")              \
     X(web_byhand_js, "byhand.js", SCRIPT, "api/web/byhand.js")                 \
     X(web_control_js, "control.js", SCRIPT, "api/web/control.js")              \

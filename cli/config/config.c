@@ -301,6 +301,9 @@ static enum err parse_all(struct config_parse *p,
     schema_check(p->schema, p->root, "", p->problems);
     if (!json_is_object(p->root))
         return ERR_OK;
+    p->c->given = json_deep_copy(p->root);
+    if (!p->c->given)
+        return ERR_NOMEM;
     forget_auto(p);
     p->searcher_given = json_at(p->root, "/tuner/searcher") != NULL;
     p->ps_given = json_at(p->root, "/ps") != NULL;
@@ -342,6 +345,7 @@ void run_config_free(struct run_config *c)
     if (!c)
         return;
     json_decref(c->effective);
+    json_decref(c->given);
     json_decref(c->searcher_own);
     mem_free((char *)c->folder);
     mem_free(c->program_path);

@@ -71,6 +71,9 @@ struct run_config {
     /* The configuration with every default filled in: what nodes and journals
      * get. Parsing it again gives the same configuration. */
     json_t *effective;
+    /* As it was given, with what was set from outside: owned, for people to
+     * see. */
+    json_t *given;
     /* Every tunable; what cannot act is pinned. Last: it is 130 KB, and beyond
      * its tunables nothing is cleared. */
     struct space space;

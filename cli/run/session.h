@@ -26,6 +26,7 @@ struct session_options {
     const char *tls_cert, *tls_key; /* its files; NULL: no TLS */
     const char *read;               /* api.read; NULL: user */
     const json_t *config;           /* in effect, whole */
+    const json_t *given;            /* as it was given; NULL: not known */
     const char *folder; /* absolute; where its relative paths start */
     /* Everything but run, folders and starting time. */
     const struct tuner_options *tuner;

@@ -2,6 +2,7 @@
 #include "base/clock_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/run_files.h"
 #include "cli/basics/console.h"
 #include "cli/run/session_internal.h"
 #include "cli/state/model_io.h"
@@ -220,6 +221,10 @@ enum err session_make_folder(struct session *s, struct fault *f)
         err = recall_history(s, f);
     if (!err && (!s->o->resume || s->o->reconfigured))
         err = write_json(path, s->o->config, f);
+    if (!err && !s->o->resume && s->o->given)
+        err = file_join(path, s->folder.path, RUN_GIVEN, f);
+    if (!err && !s->o->resume && s->o->given)
+        err = write_json(path, s->o->given, f);
     if (!err && !s->o->resume)
         s->kept.began_ns = clock_wall();
     if (!err)

@@ -87,6 +87,7 @@ int start_run(const struct start_options *a, const struct run_config *c)
         .listen = a->listen ? a->listen : c->listen,
         .read = json_string_value(json_at(c->effective, "/api/read")),
         .config = c->effective,
+        .given = c->given,
         .folder = c->folder,
         .tuner = &tuner,
         .registry = cli_registry(),

@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/run_files.h"
 #include "cli/run/session.h"
 
 #include <assert.h>
@@ -95,9 +96,9 @@ static void make_job(struct supervisor *s, const struct desk_request *r,
 
 /* The files of a new run, in the order in which they are no use without the
  * next; the journal makes it a run. */
-static enum err store(struct supervisor *s, const struct run_config *c,
-                      const struct job *job, struct run_folder *folder,
-                      struct fault *f)
+static enum err store(struct supervisor *s, const struct desk_request *r,
+                      const struct run_config *c, const struct job *job,
+                      struct run_folder *folder, struct fault *f)
 {
     char path[FILE_PATH_MAX];
     char *config = json_write(c->effective, 2);
@@ -106,6 +107,10 @@ static enum err store(struct supervisor *s, const struct run_config *c,
     if (!config)
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     err = run_folder_new(folder, s->fleet->state, c->name, f);
+    if (!err)
+        err = file_join(path, folder->path, RUN_GIVEN, f);
+    if (!err)
+        err = file_write(path, r->body, r->len, f);
     if (!err)
         err = file_join(path, folder->path, "config.json", f);
     if (!err)
@@ -132,13 +137,14 @@ static enum err store(struct supervisor *s, const struct run_config *c,
     return err;
 }
 
-static void submit_new(struct supervisor *s, const struct run_config *c,
+static void submit_new(struct supervisor *s, const struct desk_request *r,
+                       const struct run_config *c,
                        const struct problems *problems, const struct job *job,
                        struct response *out)
 {
     struct run_folder folder = {.lock_fd = -1};
     struct fault f = {0};
-    enum err err = store(s, c, job, &folder, &f);
+    enum err err = store(s, r, c, job, &folder, &f);
 
     supervisor_written(s, err);
     if (err) {
@@ -166,7 +172,7 @@ static void submit_valid(struct supervisor *s, const struct desk_request *r,
 
     make_job(s, r, c, &job);
     if (!known)
-        submit_new(s, c, problems, &job, out);
+        submit_new(s, r, c, problems, &job, out);
     else if (known->job.body_hash == job.body_hash)
         respond_submitted(known->id, &job, c, problems, out);
     else

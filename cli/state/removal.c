@@ -1,4 +1,5 @@
 #include "cli/state/removal.h"
+#include "base/run_files.h"
 
 #include "cli/state/job.h"
 #include "cli/state/mend.h"
@@ -99,9 +100,10 @@ static bool is_blank(const char *folder)
 /* What a run has in its folder before its journal knows it. */
 static bool is_of_beginning(const char *name)
 {
-    static const char *const own[] = {
-        "lock",      "log",          "url",       RUN_SOCKET,   "job.json",
-        "tuner.log", "session.json", "snapshots", "checkpoint", "config.json"};
+    static const char *const own[] = {"lock",         "log",       "url",
+                                      RUN_SOCKET,     "job.json",  "tuner.log",
+                                      "session.json", "snapshots", "checkpoint",
+                                      "config.json",  RUN_GIVEN};
     const size_t n = strlen(name);
 
     for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)

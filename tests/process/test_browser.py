@@ -66,6 +66,31 @@ class Service(test_serve.Service):
         self.story("after")
 
 
+class Configuration(test_serve.Service):
+    def test_a_person_sees_what_a_run_was_begun_with(self):
+        for name, n in (("train.csv", 320), ("test.csv", 80)):
+            self.write(name, "a,b,y\n" + "".join(
+                f"{i % 7},{i % 5},{'yes' if i % 7 > i % 5 else 'no'}\n"
+                for i in range(n)))
+        run = self.submit({"app": {"name": "mlr", "data": "train.csv",
+                                   "test": "test.csv"},
+                           "metric": "macro_f1", "stop": {"max_epochs": 2}})
+        self.wait_for_status(run, "finished")
+        given = self.get(f"/api/v1/runs/{run}/config?form=given")
+        self.assertEqual(given["stop"], {"max_epochs": 2})
+        self.assertNotIn("cluster", given)
+        host, port = self.address
+        done = subprocess.run(
+            ["node", str(ROOT / "tests/browser/config.js"),
+             f"http://{host}:{port}/", run,
+             os.environ.get("MLTUNE_SHOTS", str(self.folder))],
+            capture_output=True, text=True, timeout=300, env=self.env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (self.folder / f".mltune/runs/{run}/given.json").unlink()
+        missing = self.get(f"/api/v1/runs/{run}/config?form=given", 404)
+        self.assertEqual(missing["code"], "config_not_found")
+
+
 class Programs(test_serve.Service):
     OPTIONS = ("--allow-programs",)
 

@@ -22,6 +22,17 @@ def limit_files(size):
 
 
 class WholeRun(Case):
+    def test_the_given_configuration_is_kept(self):
+        """With what was set on the command line, without defaults."""
+        config = mlr_config()
+        done = self.run_config(config, "--no-tune", "--json", "--set",
+                               "stop.max_epochs=1")
+        self.assert_code(done, 0)
+        kept = (self.folder / ".mltune/runs" / done.result["run"] /
+                "given.json").read_text()
+        config["stop"]["max_epochs"] = 1
+        self.assertEqual(json.loads(kept), config)
+
     def check_result(self, done, app):
         self.assert_code(done, 0)
         result = done.result

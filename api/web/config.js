@@ -1,0 +1,73 @@
+// What a run was begun with: its data, and its configuration, completed and as it
+// was given.
+
+import {get, Refused, runPath, saveText} from "./data.js";
+import {button, el, put} from "./text.js";
+
+// Members of "app" that name data.
+const DATA = [["data", "data"], ["test", "validation data"], ["vocab", "words"]];
+const FORMS = [["completed", "completed"], ["given", "as given"]];
+
+// Name and text of what there is to say of the data.
+function facts(run, config) {
+  const app = config.app || {}, job = run.job, out = [];
+  for (const [key, text] of DATA) if (typeof app[key] === "string") out.push([text, app[key]]);
+  if (job) out.push(["samples to train", job.samples.toLocaleString("en")]);
+  if (job && job.validation_samples > 0) {
+    out.push(["samples to validate", job.validation_samples.toLocaleString("en") +
+      (app.test === undefined && app.test_fraction > 0
+        ? ", " + Math.round(app.test_fraction * 1000) / 10 + " % of the data" : "")]);
+  }
+  if (job && job.metric) {
+    out.push(["metric", job.metric.name + ", " + (job.metric.higher_is_better ? "higher" : "lower") + " is better" +
+      (config.metric ? " (chosen)" : "")]);
+  }
+  if (!job) out.push(["samples", "known once the data are loaded"]);
+  return out;
+}
+
+export function configTab(id, {failed}) {
+  const text = el("pre.config"), note = el("p.quiet"), list = el("dl.facts");
+  const choice = el("select"), label = el("label", "form ", choice);
+  const keep = button("download", () => saveText(id + "-" + choice.value + ".json", text.textContent));
+  const root = el("div.stacked",
+    el("section.card", el("div.head", el("h2", "data")), list),
+    el("section.card", el("div.head", el("h2", "configuration"), el("div.tools", label, keep)), note, text));
+  let shown = null, said = "";
+  text.tabIndex = 0;
+  text.setAttribute("role", "region");
+  text.setAttribute("aria-label", "the configuration as JSON");
+  for (const [value, name] of FORMS) choice.append(new Option(name, value));
+  choice.addEventListener("change", () => show().catch((error) => failed(error.message)));
+
+  async function show() {
+    const form = choice.value;
+    let config = null;
+    try {
+      config = await get(runPath(id, "/config"), {form});
+    } catch (error) {
+      if (!(error instanceof Refused && error.status === 404)) throw error;
+      if (form !== choice.value) return;
+      put(text, "");
+      put(note, error.message);
+      keep.hidden = true;
+      return;
+    }
+    if (form !== choice.value) return;
+    keep.hidden = false;
+    put(note, form === "given" ? "what was written, with what was set on the command line"
+      : "with every default filled in: it begins the same run again");
+    put(text, JSON.stringify(config, null, 2));
+  }
+  async function refresh(run) {
+    if (shown === null) {
+      shown = await get(runPath(id, "/config"));
+      await show();
+    }
+    const now = facts(run, shown), words = JSON.stringify(now);
+    if (words === said) return;
+    said = words;
+    list.replaceChildren(...now.flatMap(([name, value]) => [el("dt", name), el("dd", value)]));
+  }
+  return {root, refresh, destroy() {}};
+}
