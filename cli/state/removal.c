@@ -6,6 +6,7 @@
 #include "cli/state/serve.h"
 #include "cli/state/tune_folder.h"
 #include "tuner/history/checkpoint_io.h"
+#include "tuner/shell/socket_io.h"
 #include "tuner/shell/state_io.h"
 
 #include <assert.h>
@@ -44,6 +45,8 @@ enum err removal_of_run(const char *state, const char *id, int64_t *newest,
     assert(state[0] == '/' && id);
     if (err)
         return err;
+    /* Where its path was too long for a socket, that lay elsewhere. */
+    socket_sweep();
     err = mend_open(state, true, JOURNAL_BUSY_MS, &j, f);
     if (!err)
         err = journal_remove_run(j, id, newest, f);

@@ -91,6 +91,24 @@ def without_copies(state, db):
     db.commit()
 
 
+def lengthen(state):
+    """The only run of @state has more records than all buffers on the way of an
+    export hold."""
+    db = sqlite3.connect(pathlib.Path(state) / "mltune.db", timeout=60)
+    without_copies(state, db)
+    with db:
+        key, at, wall, text = db.execute(
+            "SELECT run, seq, wall_ns, json FROM records "
+            "WHERE kind = 'decision' ORDER BY seq DESC").fetchone()
+        db.execute("UPDATE records SET seq = seq + 12000 WHERE seq > ?", (at,))
+        record = {**json.loads(text), "text": "x" * 450}
+        db.executemany(
+            "INSERT INTO records VALUES (?, ?, ?, 'decision', ?, NULL)",
+            [(key, at + i, wall, json.dumps(record))
+             for i in range(1, 12001)])
+    db.close()
+
+
 def journal_as_failed(state, run):
     """Rewrites the end of @run as an older version had it: lost for ever."""
     db = sqlite3.connect(pathlib.Path(state) / "mltune.db")

@@ -164,7 +164,7 @@ class Everyone(test_serve.Service):
 
     def test_strangers_have_their_share_and_no_more(self):
         """Rows: a burst, then five a second over all of an account's
-        connections. One export at a time, and the user has none less."""
+        connections, and the user has none less."""
         need_root(self)
         run = self.submit(test_serve.endless_config())
         self.wait_for_clock(run)
@@ -194,6 +194,26 @@ class Everyone(test_serve.Service):
         try:
             self.assertEqual(got, [200] * 64 + [429] * 3)
             self.assertEqual(self.get(f"/api/v1/runs/{run}")["run"], run)
+        finally:
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
+
+    def test_strangers_have_one_export(self):
+        """While it is on its way; the user has others beside it."""
+        need_root(self)
+        run = self.submit(harness.mlr_config())
+        self.wait_for_status(run, "finished")
+        harness.lengthen(self.folder / ".mltune")
+        export = f"/api/v1/runs/{run}/export?format=jsonl"
+        process, got = held_by_nobody(self.address, export, 3)
+        try:
+            self.assertEqual(got, [200, 429, 429])
+            self.assertEqual(self.ask("HEAD", export)[0], 200)
+            process.stdin.close()
+            process.wait()
+            self.wait_until(lambda: as_nobody(self.address, (export,)) == [200],
+                            "its place to be free")
         finally:
             process.stdin.close()
             process.wait()

@@ -163,3 +163,10 @@ class Small(Case):
         process.send_signal(signal.SIGINT)
         self.finish(process)
         self.assertEqual(os.listdir(place), [])
+
+    def test_sockets_outside_the_state_folder_go_with_their_run(self):
+        """Those of a run that was killed, and is deleted."""
+        state, place = self.killed_in_a_deep_folder()
+        self.assertEqual(len(os.listdir(place)), 1)
+        self.assert_code(self.mltune("delete", "endless", "--state", state), 0)
+        self.assertEqual(os.listdir(place), [])

@@ -15,7 +15,7 @@ import struct
 import subprocess
 import tarfile
 
-from harness import Case, mlr_config, without_copies
+from harness import Case, lengthen, mlr_config
 from test_serve import Service
 
 
@@ -298,23 +298,6 @@ class OverHttp(Service):
         self.run_id = self.submit(mlr_config())
         self.wait_for_status(self.run_id, "finished")
 
-    def lengthen(self):
-        """More records than all buffers on the way hold."""
-        db = sqlite3.connect(self.folder / ".mltune/mltune.db", timeout=60)
-        without_copies(self.folder / ".mltune", db)
-        with db:
-            key, at, wall, text = db.execute(
-                "SELECT run, seq, wall_ns, json FROM records "
-                "WHERE kind = 'decision' ORDER BY seq DESC").fetchone()
-            db.execute("UPDATE records SET seq = seq + 12000 WHERE seq > ?",
-                       (at,))
-            record = {**json.loads(text), "text": "x" * 450}
-            db.executemany(
-                "INSERT INTO records VALUES (?, ?, ?, 'decision', ?, NULL)",
-                [(key, at + i, wall, json.dumps(record))
-                 for i in range(1, 12001)])
-        db.close()
-
     def target(self, form):
         return f"/api/v1/runs/{self.run_id}/export?format={form}"
 
@@ -470,7 +453,7 @@ class OverHttp(Service):
 
     def test_exports_of_a_long_run(self):
         """Clients that read slowly, or no further."""
-        self.lengthen()
+        lengthen(self.folder / ".mltune")
         self.check_broken_off()
         self.check_few_at_a_time()
 

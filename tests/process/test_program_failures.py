@@ -201,6 +201,31 @@ class Several(Failures):
         log = self.mltune("log", run, "--node", "1")
         self.assertIn(result["last_words"][-1], log.out)
 
+    def test_it_cannot_load_when_it_goes_on(self):
+        """Then the run has not failed: it goes on once it can."""
+        config = self.line(stop={"max_epochs": 1000000,
+                                 "plateau_epochs": 1000000})
+        config["name"] = "endless"
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "--json")
+        self.wait_for_training()
+        process.send_signal(signal.SIGINT)
+        run = self.finish(process).result["run"]
+        program = self.folder / "line.py"
+        good = program.read_text()
+        program.write_text("import sys\n"
+                           "sys.argv.append('wrong=\"cannot_load\"')\n" + good)
+        done = self.mltune("resume", run, "--json")
+        self.assert_code(done, 75)
+        self.assertEqual((done.result["status"], done.result["reason"]),
+                         ("interrupted", "load_failed"))
+        program.write_text(good)
+        process = self.start("resume", run, "--json")
+        self.wait_until(lambda: len(Journal(self.folder / ".mltune", run).of(
+            "run_resumed")) == 1, "the run to go on")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+
     def test_one_raises(self):
         result = self.at_fault(self.line(wrong="raise", after=20),
                                "process 1 ", "ended with exit code 1",

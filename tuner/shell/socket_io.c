@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define SOCKET_NAME "tuner"
+#define ELSEWHERE "/tmp"
 #define FOLDER_NAME "mltune-%ld-%d" /* process, number */
 
 /* Longest path that fits into the system's address of a Unix socket. */
@@ -165,6 +166,15 @@ static void sweep(const char *dir)
         closedir(d);
 }
 
+void socket_sweep(void)
+{
+    const char *own = getenv("XDG_RUNTIME_DIR");
+
+    if (own && *own)
+        sweep(own);
+    sweep(ELSEWHERE);
+}
+
 /* A new folder for the socket, with a path that is short enough: in the run's
  * own folder under a name that is swept when the tuner is killed, elsewhere
  * under one that nobody else has. */
@@ -233,7 +243,7 @@ enum err socket_open(struct tuner_socket *s, const char *dir, struct fault *f)
     set_options(s->router);
     if (listen_in(s, dir, true) ||
         listen_in(s, getenv("XDG_RUNTIME_DIR"), false) ||
-        listen_in(s, "/tmp", false))
+        listen_in(s, ELSEWHERE, false))
         return ERR_OK;
     err = fault_set(f, ERR_IO,
                     "control socket: neither %.300s nor /tmp can hold one: %s",

@@ -35,6 +35,11 @@ struct tuner_socket {
  * /tmp. Errors: ERR_IO with the reason. */
 enum err socket_open(struct tuner_socket *s, const char *dir, struct fault *f);
 
+/* Takes away what tuners of this user that were killed have left in
+ * $XDG_RUNTIME_DIR and /tmp: only sockets, and folders that then are empty.
+ * socket_open does it itself, where it looks. */
+void socket_sweep(void);
+
 /* Messages not sent yet are dropped. Accepts a zeroed one. */
 void socket_close(struct tuner_socket *s);
 

@@ -370,6 +370,50 @@ static void keeper_starts_nothing_for_those_who_leave(void **state)
     assert_int_equal(keeper_take(&k, 101), KEEPER_GIVE_UP);
 }
 
+/* While a loss waits for last words nothing else is asked of the nodes: what is
+ * too late meanwhile is no loss of its own, and the words that come count. */
+static void keeper_with_a_loss_that_waits_kills_nobody(void **state)
+{
+    struct keeper k = keeper(2, true);
+
+    (void)state;
+    greet_all(&k, 100);
+    assert_true(keeper_lose(&k, true, 109.9, "cannot be sent to"));
+    assert_int_equal(keeper_take(&k, 110.05), KEEPER_NOTHING);
+    assert_true(fabs(keeper_due_at(&k) - 109.9 - KEEPER_LAST_WORDS_S) < 1e-9);
+    keeper_hear(&k, 0, 110.05);
+    assert_true(keeper_lose(&k, true, 110.06, "has said why"));
+    assert_true(keeper_end(&k, false, 110.07, "was killed"));
+    assert_false(keeper_lose(&k, true, 110.08, "is deaf"));
+    assert_int_equal(keeper_take(&k, 109.9 + KEEPER_LAST_WORDS_S),
+                     KEEPER_CLEAR);
+    assert_string_equal(k.reason, "was killed");
+    assert_false(keeper_lose(&k, true, 111, "is gone"));
+    assert_int_equal(keeper_take(&k, 500), KEEPER_RESTART);
+}
+
+/* Of several nodes the first one saves last: its time begins when it is asked,
+ * that of the others does not. */
+static void keeper_counts_for_node_0_from_when_it_is_asked(void **state)
+{
+    const double asked = 100 + KEEPER_ANSWER_S - 1;
+    struct keeper k = keeper(2, true);
+
+    (void)state;
+    greet_all(&k, 100);
+    keeper_ready(&k, 0, 100);
+    keeper_ready(&k, 1, 100);
+    keeper_ask(&k, 2, false, 100);
+    keeper_answer(&k, 1, 2, asked);
+    keeper_move(&k, 0, asked);
+    for (double t = 100; t < asked + KEEPER_ANSWER_S; t++) {
+        keeper_hear(&k, 0, t);
+        keeper_hear(&k, 1, t);
+    }
+    assert_late(&k, asked + KEEPER_ANSWER_S, 0,
+                "has not answered a request in 3600 s");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +434,8 @@ int main(void)
         cmocka_unit_test(keeper_gives_up_after_restarts_in_a_row),
         cmocka_unit_test(keeper_counts_restarts_anew_after_progress),
         cmocka_unit_test(keeper_starts_nothing_for_those_who_leave),
+        cmocka_unit_test(keeper_with_a_loss_that_waits_kills_nobody),
+        cmocka_unit_test(keeper_counts_for_node_0_from_when_it_is_asked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
