@@ -98,7 +98,8 @@ void handle_export(const struct route_call *call, struct response *out)
 static const struct {
     const char *name, *type;
 } model_formats[] = {{"model", RESPONSE_TAR},
-                     {"onnx", "application/octet-stream"}};
+                     {"onnx", "application/octet-stream"},
+                     {"zip", "application/zip"}};
 
 /* A model is whole once its run has ended. */
 void handle_model(const struct route_call *call, struct response *out)

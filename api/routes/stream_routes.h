@@ -12,12 +12,12 @@ enum { EVENTS_POLLED_MAX = 1000 };
 #define EXPORT_FORMATS "csv|jsonl|tensorboard|mlflow|optuna-journal"
 
 /* Forms of a model: its folder as an archive, or a file. */
-#define MODEL_FORMATS "tar|onnx"
+#define MODEL_FORMATS "tar|onnx|zip"
 
 /* Media types of the answers; events can be asked for from a number on. */
 #define EVENTS_TYPES "text/event-stream|application/json"
 #define EXPORT_TYPES "application/x-tar|application/x-ndjson"
-#define MODEL_TYPES "application/x-tar|application/octet-stream"
+#define MODEL_TYPES "application/x-tar|application/octet-stream|application/zip"
 extern const struct route_header events_header;
 
 /* Without `after` a stream, which the server carries on; with it, the events

@@ -131,7 +131,7 @@ function modelCard(id, failed) {
   const saving = (label, format) => button(label, () => saveModel(id, format).catch((error) => failed(error.message)));
   const onnx = saving("download ONNX", "onnx");
   const root = el("section.card.model", el("div.head", el("h2", "model"),
-    el("div.tools", saving("download folder (tar)", "tar"), onnx)), text, how);
+    el("div.tools", saving("download folder (tar)", "tar"), saving("as zip", "zip"), onnx)), text, how);
   root.hidden = true;
   return {root,
     update(run) {

@@ -19,7 +19,7 @@
 
 static const struct export_ops *const formats[] = {
     &export_csv,    &export_jsonl,  &export_tensorboard, &export_mlflow,
-    &export_optuna, &export_folder, &export_onnx};
+    &export_optuna, &export_folder, &export_zip,         &export_onnx};
 enum { FORMATS = sizeof(formats) / sizeof(*formats) };
 
 struct export_arguments {
@@ -244,7 +244,8 @@ static const char details[] =
     "FORMAT is csv (a folder of tables), jsonl (the journal, a record a line), "
     "tensorboard\n(a log folder), mlflow (a folder as its file store) or "
     "optuna-journal (the log of a\nJournalStorage); of the model, model (its "
-    "folder as it is) or onnx (one file, for mlr and\nnn). RUN is an id, the "
+    "folder as it is), zip (the same as one file) or onnx (one file, for mlr "
+    "and\nnn). RUN is an id, the "
     "beginning of one, or a name (its newest run); one that is under\nway is "
     "written as far as it is. A model folder may stand for a run's model.";
 

@@ -68,6 +68,8 @@ enum err export_each_record(const struct export_source *s,
                             journal_record_visit *visit, void *ctx,
                             struct fault *f);
 
+struct zip;
+
 /* Destination of a format. */
 struct export_target {
     FILE *out;        /* of one file, or an archive of many; borrowed */
@@ -75,6 +77,7 @@ struct export_target {
     /* In an archive: its folder; the time of its files. */
     const char *prefix;
     int64_t mtime_s;
+    struct zip *zip; /* the archive is one of zip; NULL: of tar; borrowed */
 };
 
 /* Content of a file. May be called twice, and must write the same then. */
@@ -113,6 +116,7 @@ extern const struct export_ops export_tensorboard;
 extern const struct export_ops export_mlflow;
 extern const struct export_ops export_optuna;
 extern const struct export_ops export_folder; /* "model": the folder as it is */
+extern const struct export_ops export_zip;    /* the same as one file */
 extern const struct export_ops export_onnx;
 
 #endif

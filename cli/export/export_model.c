@@ -6,6 +6,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/export/export.h"
+#include "cli/export/zip.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -146,6 +147,32 @@ const struct export_ops export_folder = {
     .summary = "the model's folder: NumPy arrays and JSON",
     .folder = true,
     .write_model = write_folder,
+};
+
+/* As the folder, in one file. */
+static enum err write_zip(const struct export_model *m,
+                          const struct export_target *t, struct fault *f)
+{
+    char prefix[RUN_ID_MAX + 32];
+    int name = (int)(strlen(t->prefix) - strlen("-zip"));
+    struct zip zip = {.at = 0};
+    const struct export_target to = {
+        .out = t->out, .prefix = prefix, .mtime_s = t->mtime_s, .zip = &zip};
+    enum err err;
+
+    assert(name > 0);
+    snprintf(prefix, sizeof(prefix), "%.*s-model", name, t->prefix);
+    err = write_folder(m, &to, f);
+    if (!err)
+        err = export_archive_end(&to, f);
+    zip_deinit(&zip);
+    return err;
+}
+
+const struct export_ops export_zip = {
+    .name = "zip",
+    .summary = "the model's folder as one file, a zip archive",
+    .write_model = write_zip,
 };
 
 /* ---- ONNX ---------------------------------------------------------------- */

@@ -1,7 +1,8 @@
-/* Where exports go: a folder of files, or a tar archive of them, which is
- * written as it comes.
+/* Where exports go: a folder of files, or an archive of them (tar or zip),
+ * which is written as it comes.
  *
- * A file's length stands before it in an archive. So what a file holds is
+ * A file's length stands before it in an archive, in that of zip its checksum,
+ * too. So what a file holds is
  * written into memory first, as far as EXPORT_KEPT goes; of one that is longer
  * the rest is only counted, and it is written once more, into the archive. No
  * file of any length takes more memory than that, or room on a disk.
@@ -10,6 +11,7 @@
 
 #include "base/mem.h"
 #include "cli/export/tar.h"
+#include "cli/export/zip.h"
 
 #include <errno.h>
 #include <string.h>
@@ -66,6 +68,8 @@ struct export_counted {
     char *kept; /* [EXPORT_KEPT] */
     FILE *to;
     uint64_t size, limit; /* of what is passed on */
+    bool checked;         /* crc is kept, too */
+    uint32_t crc;
 };
 
 static ssize_t count(void *cookie, const char *bytes, size_t len)
@@ -81,6 +85,8 @@ static ssize_t count(void *cookie, const char *bytes, size_t len)
         memcpy(c->kept + c->size, bytes, len < room ? len : room);
     }
     c->size += len;
+    if (c->checked)
+        c->crc = zip_crc(c->crc, bytes, len);
     return (ssize_t)len;
 }
 
@@ -98,21 +104,45 @@ static enum err write_counted(struct export_counted *c, const char *name,
     return close_file(file, write(ctx, file, f), name, f);
 }
 
-static enum err put_head(const struct export_target *t, const char *name,
-                         uint64_t size, struct fault *f)
+static enum err put_tar_head(const struct export_target *t, const char *full,
+                             uint64_t size)
 {
     unsigned char block[TAR_BLOCK];
+    enum err err = tar_header(full, size, t->mtime_s, block);
+
+    if (!err)
+        fwrite(block, 1, sizeof(block), t->out);
+    return err;
+}
+
+static enum err put_zip_head(const struct export_target *t, const char *full,
+                             const struct export_counted *file)
+{
+    struct text head = {0};
+    enum err err =
+        zip_file(t->zip, full, file->size, file->crc, t->mtime_s, &head);
+
+    if (!err)
+        fwrite(head.s, 1, head.len, t->out);
+    text_deinit(&head);
+    return err;
+}
+
+static enum err put_head(const struct export_target *t, const char *name,
+                         const struct export_counted *file, struct fault *f)
+{
     char full[RUN_ID_MAX + 256];
     enum err err = ERR_LIMIT;
 
     if (snprintf(full, sizeof(full), "%s/%s", t->prefix, name) <
         (int)sizeof(full))
-        err = tar_header(full, size, t->mtime_s, block);
-    if (err)
-        return fault_set(f, err, "%s: the name is too long for an archive",
-                         name);
-    fwrite(block, 1, sizeof(block), t->out);
-    return ERR_OK;
+        err = t->zip ? put_zip_head(t, full, file)
+                     : put_tar_head(t, full, file->size);
+    if (err == ERR_NOMEM)
+        return fault_set(f, err, "%s", err_text(err));
+    return err ? fault_set(f, err, "%s: the name is too long for an archive",
+                           name)
+               : ERR_OK;
 }
 
 static enum err put_tail(FILE *out, unsigned len, const char *name,
@@ -130,24 +160,29 @@ static enum err put_in_archive(const struct export_target *t, const char *name,
                                export_content *write, const void *ctx,
                                struct fault *f)
 {
-    struct export_counted first = {.kept = mem_alloc(EXPORT_KEPT)}, again;
+    struct export_counted first = {.kept = mem_alloc(EXPORT_KEPT),
+                                   .checked = t->zip != NULL},
+                          again;
     enum err err = first.kept
                        ? write_counted(&first, name, write, ctx, f)
                        : fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
 
     if (!err)
-        err = put_head(t, name, first.size, f);
+        err = put_head(t, name, &first, f);
     if (!err && first.size <= EXPORT_KEPT) {
         fwrite(first.kept, 1, (size_t)first.size, t->out);
     } else if (!err) {
-        again = (struct export_counted){.to = t->out, .limit = first.size};
+        again = (struct export_counted){
+            .to = t->out, .limit = first.size, .checked = first.checked};
         err = write_counted(&again, name, write, ctx, f);
-        if (!err && again.size != first.size)
+        if (!err && (again.size != first.size || again.crc != first.crc))
             err = fault_set(f, ERR_FORMAT, "%s changed while it was written",
                             name);
     }
     mem_free(first.kept);
-    return err ? err : put_tail(t->out, tar_padding(first.size), name, f);
+    return err ? err
+               : put_tail(t->out, t->zip ? 0 : tar_padding(first.size), name,
+                          f);
 }
 
 /* ---- both ---------------------------------------------------------------- */
@@ -161,5 +196,16 @@ enum err export_file(const struct export_target *t, const char *name,
 
 enum err export_archive_end(const struct export_target *t, struct fault *f)
 {
-    return put_tail(t->out, 2 * TAR_BLOCK, t->prefix, f);
+    struct text end = {0};
+    enum err err;
+
+    if (!t->zip)
+        return put_tail(t->out, 2 * TAR_BLOCK, t->prefix, f);
+    err = zip_end(t->zip, &end);
+    if (err)
+        err = fault_set(f, err, "%s", err_text(err));
+    else
+        fwrite(end.s, 1, end.len, t->out);
+    text_deinit(&end);
+    return err ? err : put_tail(t->out, 0, t->prefix, f);
 }

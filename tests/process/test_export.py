@@ -414,6 +414,7 @@ class OverHttp(Service):
         for query, form, kind, name in (
                 ("", "model", "application/x-tar", "model.tar"),
                 ("?format=tar", "model", "application/x-tar", "model.tar"),
+                ("?format=zip", "zip", "application/zip", "zip"),
                 ("?format=onnx", "onnx", "application/octet-stream", "onnx")):
             connection = http.client.HTTPConnection(*self.address, timeout=60)
             connection.request("GET", path + query)

@@ -2,6 +2,7 @@
 and in ONNX Runtime (as WebAssembly, in node)."""
 import json
 import subprocess
+import zipfile
 
 import harness
 from harness import Case, mlr_config
@@ -214,6 +215,17 @@ class Onnx(Case):
             for name in files:
                 self.assertEqual((place / name).read_bytes(),
                                  (model / name).read_bytes())
+        done = self.mltune("export", "small-mlr", "--format", "zip", "--out",
+                           "m.zip")
+        self.assert_code(done, 0)
+        with zipfile.ZipFile(self.folder / "m.zip") as archive:
+            self.assertIsNone(archive.testzip())
+            self.assertEqual({i.compress_type for i in archive.infolist()},
+                             {zipfile.ZIP_STORED})
+            self.assertEqual(
+                {i.filename: archive.read(i) for i in archive.infolist()},
+                {f"{unpacked.name}/{name}": (model / name).read_bytes()
+                 for name in files})
         (model / "link").symlink_to("/etc/passwd")
         done = self.mltune("export", "small-mlr", "--format", "model",
                            "--out", "other")
