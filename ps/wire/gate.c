@@ -20,7 +20,7 @@ static void change(struct gate *d, int fd, enum gate_role role)
     d->peers -= d->role[fd] == GATE_PEER;
     d->strangers += role == GATE_STRANGER;
     d->peers += role == GATE_PEER;
-    d->role[fd] = role;
+    d->role[fd] = (unsigned char)role;
     count(d);
 }
 
