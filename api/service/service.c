@@ -18,6 +18,34 @@ bool service_accept(const struct head *head, const struct listen_address *self,
     return guard_check(head, self, out);
 }
 
+/* The run that @req asks about, beyond what lists say of it:
+ * /api/v1/runs/RUN/... or ?run=RUN. NULL: none. */
+static const char *run_asked(const struct request *req)
+{
+    size_t at = 0;
+
+    if (req->segments > 2 && strcmp(req->segment[0], "api") == 0)
+        at = 2;
+    if (req->segments > at + 2 && req->segments <= REQUEST_SEGMENTS_MAX &&
+        strcmp(req->segment[at], "runs") == 0)
+        return req->segment[at + 1];
+    return request_query(req, "run");
+}
+
+/* A run that rests is read again for who asks for all of it. */
+static bool wake(struct view *view, const struct request *req,
+                 struct response *out)
+{
+    const char *id = run_asked(req);
+    struct fault f = {0};
+
+    if (!id || view_wake_run(view, id, &f) == ERR_OK)
+        return true;
+    response_problem(out, 503, "run_not_read", NULL,
+                     "run %s cannot be read now: %s", id, f.text);
+    return false;
+}
+
 bool service_respond(struct view *view, const char *method, const char *target,
                      struct response *out)
 {
@@ -27,7 +55,7 @@ bool service_respond(struct view *view, const char *method, const char *target,
 
     assert(method[0]);
     assert(out->status == 0);
-    return !request_parse(target, &req, out) ||
+    return !request_parse(target, &req, out) || !wake(view, &req, out) ||
            route_respond(routes, n, view, method, &req, out);
 }
 

@@ -15,6 +15,7 @@ struct view {
     struct view_run *run; /* owned; guarded by lock, as runs and capacity */
     size_t runs, capacity;
     bool locked; /* by whoever asks: guarded by the lock, too */
+    uint64_t wakes;
     _Atomic uint64_t version;
     const char *_Atomic not_ready;
     char *_Atomic text[VIEW_TEXTS]; /* owned; NULL: not asked for yet */
@@ -39,6 +40,16 @@ enum err view_new(const struct view_options *options, struct view **out)
     return ERR_OK;
 }
 
+static void whole_free(struct view_whole *w)
+{
+    if (!w)
+        return;
+    history_deinit(&w->history);
+    json_decref(w->config);
+    json_decref(w->result);
+    mem_free(w);
+}
+
 void view_free(struct view *v)
 {
     if (!v)
@@ -46,6 +57,8 @@ void view_free(struct view *v)
     pthread_mutex_destroy(&v->lock);
     for (size_t i = 0; i < VIEW_TEXTS; i++)
         mem_free(atomic_load(&v->text[i]));
+    for (size_t i = 0; i < v->runs; i++)
+        whole_free(v->run[i].whole);
     mem_free(v->run);
     mem_free(v);
 }
@@ -92,13 +105,9 @@ static enum err add(struct view *v, const char *id, const char *name,
     if (mem_grow((void **)&v->run, &v->capacity, sizeof(*v->run), v->runs + 1))
         return ERR_NOMEM;
     run = &v->run[v->runs++];
+    *run = (struct view_run){.history = history, .own = history};
     snprintf(run->id, sizeof(run->id), "%s", id);
     snprintf(run->name, sizeof(run->name), "%s", name);
-    run->history = history;
-    run->mailbox = NULL;
-    run->events = NULL;
-    run->config = run->result = NULL;
-    run->job = (struct view_job){.managed = false};
     view_changed(v);
     return ERR_OK;
 }
@@ -125,6 +134,7 @@ void view_remove_run(struct view *v, const char *id)
     view_lock(v);
     run = listed(v, id);
     assert(run);
+    whole_free(run->whole);
     after = v->runs - (size_t)(run - v->run) - 1;
     memmove(run, run + 1, after * sizeof(*run));
     v->runs--;
@@ -169,6 +179,90 @@ void view_keep_run(struct view *v, const char *id, const json_t *config,
     run->result = result;
     view_changed(v);
     view_unlock(v);
+}
+
+/* ---- runs that rest ------------------------------------------------------ */
+
+static void sleep_again(struct view_run *run)
+{
+    whole_free(run->whole);
+    run->whole = NULL;
+    run->history = run->own;
+    run->config = run->result = NULL;
+}
+
+void view_rest_run(struct view *v, const char *id, bool rests)
+{
+    struct view_run *run = listed(v, id);
+
+    assert(run);
+    sleep_again(run);
+    run->rests = rests;
+    view_changed(v);
+}
+
+/* What was read longest ago goes where too many are whole. */
+static void make_room(struct view *v)
+{
+    struct view_run *oldest = NULL;
+    size_t awake = 0;
+
+    for (size_t i = 0; i < v->runs; i++) {
+        struct view_run *run = &v->run[i];
+
+        awake += run->whole != NULL;
+        if (run->whole && (!oldest || run->used < oldest->used))
+            oldest = run;
+    }
+    if (awake >= VIEW_AWAKE_MAX)
+        sleep_again(oldest);
+}
+
+/* Whether run @id is to be read: then it is marked as used. */
+static bool sleeps(struct view *v, const char *id)
+{
+    struct view_run *run;
+    bool sleeps;
+
+    view_lock(v);
+    run = listed(v, id);
+    sleeps = run && run->rests && !run->whole;
+    if (run)
+        run->used = ++v->wakes;
+    view_unlock(v);
+    return sleeps;
+}
+
+enum err view_wake_run(struct view *v, const char *id, struct fault *f)
+{
+    struct view_whole *whole;
+    struct view_run *run;
+    enum err err;
+
+    assert(id);
+    if (!v->options.fetch || !sleeps(v, id))
+        return ERR_OK;
+    whole = mem_calloc(1, sizeof(*whole));
+    if (!whole)
+        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    err = v->options.fetch(v->options.fetch_ctx, id, whole, f);
+    if (err) {
+        mem_free(whole);
+        return err == ERR_NOENT ? ERR_OK : err;
+    }
+    view_lock(v);
+    run = listed(v, id);
+    if (run && run->rests && !run->whole) {
+        make_room(v);
+        run->whole = whole;
+        run->history = &whole->history;
+        run->config = whole->config;
+        run->result = whole->result;
+        whole = NULL;
+    }
+    view_unlock(v);
+    whole_free(whole); /* it goes on, or is gone */
+    return ERR_OK;
 }
 
 void view_set_job(struct view *v, const char *id, const struct view_job *job)

@@ -16,6 +16,7 @@
 #define API_VIEW_H
 
 #include "base/err.h"
+#include "base/fault.h"
 #include "base/json/registry.h"
 #include "tuner/history/history.h"
 
@@ -28,7 +29,16 @@ struct event_log;
 struct mailbox;
 struct view;
 
-enum { VIEW_RUNS_MAX = 1024 };
+enum {
+    VIEW_RUNS_MAX = 4096,
+    VIEW_AWAKE_MAX = 4 /* of those that rest, so many are whole at a time */
+};
+
+/* All of a run that rests: owned by whoever has it. */
+struct view_whole {
+    struct history history;
+    json_t *config, *result; /* result NULL: it has none */
+};
 
 /* All borrowed for the view's life, and not changed in it. */
 struct view_options {
@@ -36,6 +46,12 @@ struct view_options {
     const json_t *schema;            /* of the configuration file; NULL: none */
     struct desk *desk; /* takes all writes; NULL: runs take their own */
     const char *state; /* folder that the runs are in; NULL: not told */
+    /* Reads all of run @id, which rests, for the thread that reads the view;
+     * without its lock. On success the view owns @out. Errors: ERR_NOENT (it is
+     * gone), and others, with what is wrong. NULL: no run rests. */
+    enum err (*fetch)(void *ctx, const char *id, struct view_whole *out,
+                      struct fault *f);
+    void *fetch_ctx;
 };
 
 enum { VIEW_GROUP_MAX = 65, VIEW_REASON_MAX = 512 };
@@ -65,6 +81,13 @@ struct view_run {
     /* Both borrowed, read under the lock only; NULL: none. */
     const json_t *config, *result;
     struct view_job job;
+    /* It rests: its owner keeps a rested history of it (history_rest), which is
+     * @own, and no config and result. Whole while it is read: then history,
+     * config and result are @whole's. */
+    bool rests;
+    const struct history *own;
+    struct view_whole *whole; /* owned by the view; NULL: none */
+    uint64_t used;            /* the larger the later */
 };
 
 /* Errors: ERR_NOMEM. */
@@ -98,6 +121,17 @@ void view_publish_run(struct view *v, const char *id, struct event_log *events);
  * lock. */
 void view_keep_run(struct view *v, const char *id, const json_t *config,
                    const json_t *result);
+
+/* Run @id, which is listed, rests from now on, or no more; its owner has
+ * changed its history under the lock, and calls this under the same. What was
+ * whole of it goes. */
+void view_rest_run(struct view *v, const char *id, bool rests);
+
+/* Makes run @id whole where it rests, for the reads that follow in this thread,
+ * the only one that does so. The one that was read longest ago goes for it. One
+ * that is not listed, or does not rest, is fine. Takes the lock, but not while
+ * it reads. Errors: ERR_NOMEM, and as view_options.fetch. */
+enum err view_wake_run(struct view *v, const char *id, struct fault *f);
 
 /* Sets the job of run @id, which is listed, to @job (copied). Takes the lock.
  */

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,12 +93,56 @@ static void end_log(struct fleet_run *run, bool over)
         run->over_at = clock_monotonic();
 }
 
-static void clear_log(struct fleet_run *run)
+/* The log's own memory goes, too: a new one has not touched its own. */
+static void renew_log(struct fleet *fleet, struct fleet_run *run)
+{
+    struct event_log *before = run->events, *log;
+
+    event_log_clear(before);
+    if (event_log_new(&log) != ERR_OK)
+        return;
+    event_log_skip(log, run->seq);
+    event_log_set_ended(log, true);
+    view_publish_run(fleet->view, run->id, log);
+    run->events = log;
+    event_log_free(before);
+}
+
+/* Nothing will happen to it unless somebody says so. */
+static bool is_over(const struct fleet_run *run)
+{
+    return !run->alive && run->entry.state == QUEUE_IDLE && !is_held(run);
+}
+
+static void rest(struct fleet *fleet, struct fleet_run *run)
+{
+    if (run->rests || !is_over(run))
+        return;
+    view_lock(fleet->view);
+    history_rest(&run->history);
+    view_rest_run(fleet->view, run->id, true);
+    json_decref(run->config);
+    json_decref(run->result);
+    run->config = run->result = NULL;
+    run->rests = true;
+    view_unlock(fleet->view);
+}
+
+/* What was read in and is not kept lies between what is, and would be the
+ * process's for ever. */
+static void give_back(void)
+{
+    malloc_trim(0);
+}
+
+static void clear_log(struct fleet *fleet, struct fleet_run *run)
 {
     if (!run->over_at || clock_monotonic() - run->over_at < LOG_KEPT)
         return;
-    event_log_clear(run->events);
+    renew_log(fleet, run);
     run->over_at = 0;
+    rest(fleet, run);
+    give_back();
 }
 
 void fleet_show(struct fleet *fleet, struct fleet_run *run)
@@ -195,6 +240,10 @@ static enum err list(struct fleet *fleet, struct fleet_run *run)
     view_keep_run(fleet->view, run->id, run->config, run->result);
     fleet->run[fleet->runs++] = run;
     fleet_show(fleet, run);
+    if (run->over_at) { /* nobody follows it yet */
+        run->over_at = 0;
+        rest(fleet, run);
+    }
     return ERR_OK;
 }
 
@@ -229,6 +278,38 @@ static enum err add(struct fleet *fleet, const char *id, struct fault *f)
     replayed_deinit(&r);
     err = list(fleet, run);
     return err ? fault_set(f, err, "%s", err_text(err)) : ERR_OK;
+}
+
+static void unlist(struct fleet *fleet, struct fleet_run *run)
+{
+    size_t i = 0;
+
+    while (fleet->run[i] != run)
+        i++;
+    fleet->runs--;
+    memmove(&fleet->run[i], &fleet->run[i + 1],
+            (fleet->runs - i) * sizeof(fleet->run[0]));
+    view_remove_run(fleet->view, run->id);
+    event_log_set_ended(run->events, true);
+    event_log_clear(run->events);
+    run_free(run);
+}
+
+/* Where the list is full the run that was listed first of those that are over
+ * leaves it. False: none is. */
+static bool make_room(struct fleet *fleet)
+{
+    size_t i = 0;
+
+    while (fleet->runs >= VIEW_RUNS_MAX && i < fleet->runs) {
+        if (!is_over(fleet->run[i])) {
+            i++;
+            continue;
+        }
+        log_event(LOG_INFO, "run_unlisted", "run=%s", fleet->run[i]->id);
+        unlist(fleet, fleet->run[i]);
+    }
+    return fleet->runs < VIEW_RUNS_MAX;
 }
 
 /* ---- the journal --------------------------------------------------------- */
@@ -300,6 +381,7 @@ static enum err discover(struct fleet *fleet, struct fault *f)
     for (size_t i = from; i < ids.len; i++) {
         if (fleet_find(fleet, ids.id[i]))
             continue;
+        make_room(fleet); /* without, it is missed */
         if (add(fleet, ids.id[i], &why) != ERR_OK)
             remember_missed(fleet, ids.id[i], &why);
     }
@@ -368,11 +450,53 @@ static enum err read_anew(struct fleet *fleet, struct fleet_run *run,
     history_deinit(&run->history);
     run->history = r.history;
     run->seq = history_records(&run->history);
+    if (run->rests)
+        view_rest_run(fleet->view, run->id, false);
     view_changed(fleet->view);
     view_unlock(fleet->view);
     history_init(&r.history);
+    if (run->rests) {
+        run->rests = false;
+        run->config = json_incref(r.config);
+        run->result = json_incref(r.result);
+        view_keep_run(fleet->view, run->id, run->config, run->result);
+    }
     replayed_deinit(&r);
     return ERR_OK;
+}
+
+enum err fleet_wake(struct fleet *fleet, struct fleet_run *run, struct fault *f)
+{
+    uint64_t before = run->seq;
+    enum err err = run->rests ? read_anew(fleet, run, f) : ERR_OK;
+
+    assert(fleet_find(fleet, run->id) == run);
+    /* Records that came since are in no event: who follows it is told so. */
+    if (!err && run->seq != before)
+        renew_log(fleet, run);
+    return err;
+}
+
+enum err fleet_fetch(void *state, const char *id, struct view_whole *out,
+                     struct fault *f)
+{
+    struct journal *j = NULL;
+    struct replayed r;
+    enum err err = journal_open(state, false, JOURNAL_BUSY_MS, &j, f);
+
+    assert(id[0]);
+    if (!err)
+        err = replay_run(j, state, id, &r, f);
+    if (!err) {
+        *out = (struct view_whole){.history = r.history,
+                                   .config = json_incref(r.config),
+                                   .result = json_incref(r.result)};
+        history_init(&r.history);
+        replayed_deinit(&r);
+    }
+    journal_close(j);
+    give_back();
+    return err;
 }
 
 static enum err follow(struct fleet *fleet, struct fleet_run *run,
@@ -381,9 +505,11 @@ static enum err follow(struct fleet *fleet, struct fleet_run *run,
     struct taking t = {fleet, run, false};
     bool was_finished = history_finished(&run->history);
     uint64_t before = run->seq;
-    enum err err = journal_each_record(fleet->journal, run->id, run->seq,
-                                       take_record, &t, f);
+    enum err err = fleet_wake(fleet, run, f);
 
+    if (!err)
+        err = journal_each_record(fleet->journal, run->id, run->seq,
+                                  take_record, &t, f);
     if (err == ERR_AGAIN) {
         err = read_anew(fleet, run, f);
         t.whole = true;
@@ -468,7 +594,7 @@ enum err fleet_read(struct fleet *fleet, struct fault *f)
     for (size_t i = 0; i < fleet->runs && !err; i++) {
         struct fleet_run *run = fleet->run[i];
 
-        clear_log(run);
+        clear_log(fleet, run);
         if (changed && run->alive)
             err = follow(fleet, run, f);
         if (!err)
@@ -505,10 +631,10 @@ enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
 
     assert(id[0]);
     assert(config);
-    if (fleet->runs >= VIEW_RUNS_MAX)
+    if (!make_room(fleet))
         return fault_set(f, ERR_LIMIT,
-                         "the service holds %d runs, which is as many as it "
-                         "can; begin another state folder",
+                         "the service holds %d runs that are not over, which "
+                         "is as many as it can",
                          VIEW_RUNS_MAX);
     err = mend_open(fleet->state, true, JOURNAL_BUSY_MS, &j, f);
     if (!err)
@@ -528,21 +654,6 @@ enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
 }
 
 /* ---- removal ------------------------------------------------------------- */
-
-static void unlist(struct fleet *fleet, struct fleet_run *run)
-{
-    size_t i = 0;
-
-    while (fleet->run[i] != run)
-        i++;
-    fleet->runs--;
-    memmove(&fleet->run[i], &fleet->run[i + 1],
-            (fleet->runs - i) * sizeof(fleet->run[0]));
-    view_remove_run(fleet->view, run->id);
-    event_log_set_ended(run->events, true);
-    event_log_clear(run->events);
-    run_free(run);
-}
 
 enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,
                       struct fault *f)
@@ -676,6 +787,7 @@ enum err fleet_open(struct fleet *fleet, const char *state, struct view *view,
         sweep_folders(fleet);
         removal_of_unborn(fleet->state, fleet->journal);
     }
+    give_back();
     return err;
 }
 

@@ -7,6 +7,11 @@
  * as they are journaled, whoever writes them, and so shows the runs of `mltune
  * run` in the same folder too. One owner thread; what others read is in the
  * view.
+ *
+ * A run that is over rests, a minute after its end: of its history what a list
+ * shows stays in memory, and who asks for more reads the journal again
+ * (fleet_fetch). It is whole again before it goes on. At VIEW_RUNS_MAX the run
+ * that was over first is listed no more; it stays in the state folder.
  */
 #ifndef CLI_FLEET_H
 #define CLI_FLEET_H
@@ -46,6 +51,7 @@ struct fleet_run {
     time_ns not_before;           /* it waits until then */
     time_ns over_at; /* its log was ended then; 0: it goes on, or is cleared
                       */
+    bool rests;      /* what it did is not in memory (history_rest) */
 };
 
 enum {
@@ -94,11 +100,22 @@ enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
                         struct fault *f);
 
 /* Registers a run whose folder is at STATE/runs/ID with its files, durable on
- * return. @config: JSON. Errors: those of the journal; ERR_LIMIT VIEW_RUNS_MAX.
+ * return. @config: JSON. Errors: those of the journal; ERR_LIMIT VIEW_RUNS_MAX
+ * runs that are not over.
  * After one there is no such run, unless not even that could be written:
  * fleet_journaled says so, and the folder must stay. */
 enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
                         const char *config, int64_t wall_ns, struct fault *f);
+
+/* view_options.fetch; @state: the folder's absolute name (const char *). In the
+ * thread that answers HTTP: it opens the journal by itself. */
+enum err fleet_fetch(void *state, const char *id, struct view_whole *out,
+                     struct fault *f);
+
+/* Makes @run whole, before its tuner is started. Errors: those of the journal.
+ */
+enum err fleet_wake(struct fleet *fleet, struct fleet_run *run,
+                    struct fault *f);
 
 /* Whether it could go on if its tuner does not live. */
 bool fleet_resumable(const struct fleet_run *run);

@@ -140,6 +140,10 @@ static void begin(struct supervisor *s, struct fleet_run *run)
 
     if (is_adopted(s, run))
         return;
+    if (fleet_wake(s->fleet, run, &f) != ERR_OK) {
+        put_off(s, run, f.text);
+        return;
+    }
     if (run->config && !intake_allows(&s->o->intake, run->config)) {
         hold(s, run,
              "this service runs no programs (mltune serve "

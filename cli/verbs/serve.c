@@ -239,7 +239,10 @@ static enum err lock_state(struct service *s, struct fault *f)
 
 static enum err make_view(struct service *s, struct fault *f)
 {
-    struct view_options view = {.registry = cli_registry(), .state = s->state};
+    struct view_options view = {.registry = cli_registry(),
+                                .state = s->state,
+                                .fetch = fleet_fetch,
+                                .fetch_ctx = s->state};
     enum err err = desk_new(&s->desk);
 
     /* Only for those who ask over HTTP: without it the service goes on. */

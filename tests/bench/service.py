@@ -2,6 +2,7 @@
 """What the service costs, measured on the program itself.
 
     /usr/bin/python3 tests/bench/service.py reads|instructions|streams [SECONDS]
+    /usr/bin/python3 tests/bench/service.py runs [RUNS]
 
 One measurement a line, `name params value unit`:
 
@@ -13,6 +14,9 @@ instructions  instructions a clock of `mltune run` without its HTTP thread, with
               valgrind (callgrind): they do not depend on the machine's load
 streams       500 event streams of a run that trains, held open: events lost, and
               the service's CPU for one event in one stream
+runs          a service on a state folder of so many runs that are over (5000):
+              seconds until it is ready, resident memory, how many it lists, and
+              that it takes one more
 
 MLTUNE_BUILD names the build (build/release).
 """
@@ -33,6 +37,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/process"))
 import harness  # noqa: E402
+import many_runs  # noqa: E402
 import test_serve  # noqa: E402
 
 STREAMS = 500
@@ -332,6 +337,32 @@ def streams(service, seconds):
         "us/event")
 
 
+# ---- many runs ---------------------------------------------------------------
+
+def runs(count):
+    service = Service()
+    service.setUp()
+    try:
+        service.end()
+        done = service.run_config(many_runs.CONFIG)
+        assert done.code == 0, done.err
+        service.mltune("ls")
+        many_runs.multiply(service.folder / ".mltune/mltune.db", count, 1000)
+        begin = time.monotonic()
+        service.launch()
+        ready = time.monotonic() - begin
+        status = pathlib.Path(f"/proc/{service.service.pid}/status").read_text()
+        resident = int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) / 1024
+        listed = service.get("/api/v1/runs?page_size=1")["total"]
+        say("service_runs", {"runs": count, "listed": listed,
+                             "resident_mb": round(resident, 1)}, ready, "s")
+        run = service.submit(many_runs.CONFIG)
+        service.wait_for_status(run, "finished")
+        assert service.get("/api/v1/runs?page_size=1")["total"] >= listed
+    finally:
+        service.doCleanups()
+
+
 def main():
     part = sys.argv[1] if len(sys.argv) > 1 else ""
     if part == "reads":
@@ -340,6 +371,8 @@ def main():
         instructions()
     elif part == "streams":
         serving(streams, int(sys.argv[2]) if len(sys.argv) > 2 else 60)
+    elif part == "runs":
+        runs(int(sys.argv[2]) if len(sys.argv) > 2 else 5000)
     else:
         sys.exit(__doc__)
 

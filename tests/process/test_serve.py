@@ -637,6 +637,44 @@ class Trouble(Service):
         clocks = self.run_now(run)["clocks"]
         self.wait_for_clock(run, clocks)
 
+    def test_runs_that_rest_are_read_again(self):
+        """What runs that are over did is not in memory; it is shown all the
+        same, and one that is continued goes on."""
+        self.assert_code(self.end(), 143)
+        done = self.run_config(mlr_config(max_epochs=2), "--json")
+        self.assert_code(done, 0)
+        over = done.result["run"]
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json", "--json")
+
+        def trained():
+            done = self.mltune("show", "endless", "--json")
+            return done.code == 0 and done.result["epochs"] >= 2
+        self.wait_until(trained, "two epochs")
+        process.send_signal(signal.SIGINT)
+        stopped = self.finish(process)
+        self.assert_code(stopped, 130)
+        stopped = stopped.result["run"]
+        self.launch()
+        for run in (over, stopped):
+            path = f"/api/v1/runs/{run}"
+            shown = self.mltune("show", run, "--json").result
+            row = self.get(path)
+            for member in ("status", "epochs", "clocks"):
+                self.assertEqual(row[member], shown[member], member)
+            trials = self.mltune("trials", run, "--json").result
+            self.assertEqual(len(trials), row["tuning"]["trials"])
+            self.assertEqual(self.get(path + "/trials")["trials"], trials)
+            self.assertEqual(self.get(path + "/config")["name"], shown["name"])
+            self.assertTrue(self.get(path + "/epochs")["epochs"])
+            self.assertEqual(self.get(path), row)
+        self.assertEqual(self.get(f"/api/v1/runs/{over}/result")["run"], over)
+        clocks = self.run_now(stopped)["clocks"]
+        self.command(stopped, "continue")
+        self.wait_for_clock(stopped, clocks)
+        trained = self.get(f"/api/v1/runs/{stopped}/epochs")["epochs"]
+        self.assertEqual(trained[0]["epoch"], 1)
+
     def test_a_run_that_could_not_be_read_is_tried_again(self):
         """When the journal changes; meanwhile it harms no other."""
         self.assert_code(self.end(), 143)

@@ -239,6 +239,12 @@ struct history {
 void history_init(struct history *h);
 void history_deinit(struct history *h);
 
+/* Keeps of a run that is over what a list of runs shows of it, some 6 kB: its
+ * state, counts and costs, the last epoch and the best, its last setting and
+ * losses. The lists are empty from here on, and no record is folded in any
+ * more: whoever wants all reads the journal again. */
+void history_rest(struct history *h);
+
 /* Folds @r in. Errors: ERR_NOMEM, ERR_FORMAT (a record that does not fit what
  * came before, as from a damaged journal); then nothing changed. */
 enum err history_apply(struct history *h, const struct record *r);

@@ -77,6 +77,8 @@ void cold_deinit(struct history *h)
     rows_deinit(&h->cold_choice);
     for (size_t i = 0; i < h->shapes; i++)
         json_decref(h->shape[i]);
+    h->cold_search = h->cold_trial = h->cold_choice = (struct cold_rows){0};
+    h->shapes = 0;
 }
 
 /* ---- values -------------------------------------------------------------- */

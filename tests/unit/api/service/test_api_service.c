@@ -885,6 +885,67 @@ static void page_keeps_to_its_policy(void **state)
     }
 }
 
+/* ---- runs that rest ------------------------------------------------------ */
+
+static void assert_rests_alike(struct http_fixture *x)
+{
+    json_t *all, *one, *after;
+
+    all = http_fixture_get(x->view, "/api/v1/runs", 200);
+    one = http_fixture_get(x->view, RUN, 200);
+    view_lock(x->view);
+    history_rest(&x->h);
+    view_changed(x->view);
+    view_unlock(x->view);
+    after = http_fixture_get(x->view, "/api/v1/runs", 200);
+    assert_true(json_equal(all, after));
+    json_decref(after);
+    after = http_fixture_get(x->view, RUN, 200);
+    assert_true(json_equal(one, after));
+    json_decref(after);
+    after = http_fixture_get(x->view, RUN "/trials", 200);
+    assert_int_equal(json_array_size(json_object_get(after, "trials")), 0);
+    json_decref(after);
+    json_decref(all);
+    json_decref(one);
+}
+
+/* Further metrics, of which the newest value is not in the last window. */
+static void feed_extras(struct http_fixture *x)
+{
+    for (int i = 0; i < 2; i++) {
+        struct record r = {.kind = RECORD_PROGRESS,
+                           .progress = {.branch = 4,
+                                        .first = 60 + (clock_no)i,
+                                        .branch_clock = 40 + (clock_no)i,
+                                        .windows = 1}};
+
+        r.progress.window[0] = (struct progress_window){1, 10, 1, .5, 0, 0, 0};
+        r.progress.values = json_pack("{s:[f]}", i ? "b" : "a", 2.5 + i);
+        http_fixture_feed(x, &r);
+    }
+}
+
+/* Of a run that rests its row in the list is as it was, to the last member,
+ * whether it ended or was killed; what it did is not there. */
+static void run_that_rests_is_listed_the_same(void **state)
+{
+    struct http_fixture *x = *state;
+
+    feed_extras(x);
+    http_fixture_finish(x);
+    assert_rests_alike(x);
+    assert_rests_alike(x); /* again */
+}
+
+static void run_killed_that_rests_is_listed_the_same(void **state)
+{
+    struct http_fixture *x = *state;
+
+    feed_extras(x);
+    assert_rests_alike(x);
+}
+
 /* ---- memory -------------------------------------------------------------- */
 
 /* Whatever allocation fails, a route answers 503, leaks nothing, and answers
@@ -967,6 +1028,8 @@ int main(void)
         WITH(page_loads_what_there_is),
         WITH(page_is_served_with_its_policy),
         WITH(page_keeps_to_its_policy),
+        WITH(run_that_rests_is_listed_the_same),
+        WITH(run_killed_that_rests_is_listed_the_same),
         WITH(memory_failing_at_each_allocation_is_503),
     };
 

@@ -90,6 +90,109 @@ static void view_version_grows_with_changes(void **state)
     view_free(NULL);
 }
 
+/* ---- runs that rest ------------------------------------------------------ */
+
+static enum err fetch_err;
+static unsigned fetched;
+
+static enum err fetch(void *ctx, const char *id, struct view_whole *out,
+                      struct fault *f)
+{
+    assert_true(ctx == &fetched);
+    fetched++;
+    if (fetch_err)
+        return fault_set(f, fetch_err, "no");
+    history_init(&out->history);
+    out->config = json_pack("{s:s}", "name", id);
+    return ERR_OK;
+}
+
+static int setup_rest(void **state)
+{
+    const struct view_options options = {.fetch = fetch, .fetch_ctx = &fetched};
+
+    (void)state;
+    fetched = 0;
+    fetch_err = ERR_OK;
+    history_init(&h);
+    return view_new(&options, &v) == ERR_OK ? 0 : -1;
+}
+
+static size_t awake(void)
+{
+    size_t n = 0;
+
+    view_lock(v);
+    for (size_t i = 0; view_run_at(v, i); i++) {
+        const struct view_run *run = view_run_at(v, i);
+
+        n += run->whole != NULL;
+        assert_true((run->whole != NULL) == (run->history != &h));
+        assert_true((run->whole != NULL) == (run->config != NULL));
+    }
+    view_unlock(v);
+    return n;
+}
+
+static void rest(const char *id, bool rests)
+{
+    view_lock(v);
+    view_rest_run(v, id, rests);
+    view_unlock(v);
+}
+
+/* A run that rests is read for who asks for it, the one read longest ago goes
+ * for it, and one that goes on is its owner's again. */
+static void view_run_that_rests_is_read_again(void **state)
+{
+    const char *const id[] = {"a", "b", "c", "d", "e", "f", "g"};
+    struct fault f = {0};
+
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        assert_int_equal(view_add_run(v, id[i], "", &h), ERR_OK);
+        if (i < 6)
+            rest(id[i], true);
+    }
+    assert_int_equal(view_wake_run(v, "g", &f), ERR_OK);
+    assert_int_equal(view_wake_run(v, "none", &f), ERR_OK);
+    assert_int_equal(fetched, 0);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(view_wake_run(v, id[i], &f), ERR_OK);
+    assert_int_equal(awake(), VIEW_AWAKE_MAX);
+    assert_int_equal(view_wake_run(v, "c", &f), ERR_OK); /* used, not read */
+    assert_int_equal(fetched, 6);
+    assert_int_equal(view_wake_run(v, "a", &f), ERR_OK); /* instead of d */
+    view_lock(v);
+    assert_non_null(view_run_find(v, "c")->whole);
+    assert_null(view_run_find(v, "d")->whole);
+    view_unlock(v);
+    rest("a", false);
+    view_remove_run(v, "c");
+    assert_int_equal(awake(), VIEW_AWAKE_MAX - 2);
+}
+
+/* What cannot be read is said; a run that is gone is nobody's fault. */
+static void view_run_that_cannot_be_read_is_said(void **state)
+{
+    struct fault f = {0};
+
+    (void)state;
+    assert_int_equal(view_add_run(v, "a", "", &h), ERR_OK);
+    rest("a", true);
+    fetch_err = ERR_IO;
+    assert_int_equal(view_wake_run(v, "a", &f), ERR_IO);
+    fetch_err = ERR_NOENT;
+    assert_int_equal(view_wake_run(v, "a", &f), ERR_OK);
+    fetch_err = ERR_OK;
+    mem_fail_at(1, 0);
+    assert_int_equal(view_wake_run(v, "a", &f), ERR_NOMEM);
+    mem_fail_at(0, 0);
+    assert_int_equal(awake(), 0);
+    assert_int_equal(view_wake_run(v, "a", &f), ERR_OK);
+    assert_int_equal(awake(), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -98,6 +201,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(view_refuses_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(view_version_grows_with_changes, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(view_run_that_rests_is_read_again,
+                                        setup_rest, teardown),
+        cmocka_unit_test_setup_teardown(view_run_that_cannot_be_read_is_said,
+                                        setup_rest, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
