@@ -471,6 +471,40 @@ class Refused(Case):
         self.refuse(done, 78, "0.0.0.0")
 
 
+class JournalLimit(Case):
+    """`journal.limit`: what the records of a run and its checkpoints take."""
+
+    def test_a_run_ends_at_it_and_goes_on_with_more(self):
+        """Where folding does not help it is interrupted, with the way out; a
+        larger limit is enough to go on."""
+        config = {"name": "small", "seed": 1, "cluster": {"workers": 1},
+                  "app": {"name": "mlr", "data": "gen:digits?samples=64&size=8"},
+                  "tuner": {"strategy": "fixed"}, "snapshot": {"every": 1},
+                  "journal": {"limit": "4MiB"},
+                  "stop": {"max_epochs": 1000000, "plateau_epochs": 1000000}}
+        done = self.run_config(config, "--json")
+        self.assert_code(done, 74)
+        self.assertEqual((done.result["status"], done.result["reason"]),
+                         ("interrupted", "limit"))
+        self.assertIn("--set journal.limit=", done.err)
+        run, epochs = done.result["run"], done.result["epochs"]
+        self.assertGreater(epochs, 500)
+        state = self.folder / ".mltune"
+        files = [state / "mltune.db", *state.glob("runs/*/checkpoint*")]
+        self.assertLess(sum(f.stat().st_size for f in files), 5 << 20)
+        done = self.mltune("resume", run, "--json")
+        self.assert_code(done, 74)
+        self.assertEqual(done.result["reason"], "limit")
+        process = self.start("resume", run, "--json", "--set",
+                             "journal.limit=64MiB")
+        self.wait_until(lambda: self.mltune("show", run, "--json")
+                        .result["epochs"] > epochs, "a further epoch")
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        self.assertEqual(done.result["reason"], "interrupted")
+
+
 class FullDisk(Case):
     def big_config(self):
         """A model of 4.5 MB."""
