@@ -64,7 +64,7 @@ static void every_committed_input_replays_clean(void **state)
         targets++;
     }
     closedir(dir);
-    assert_true(targets >= 34);
+    assert_true(targets >= 36);
 }
 
 int main(void)
