@@ -14,6 +14,7 @@ import numpy
 
 import harness
 from harness import Case
+from stacks import Watch
 from test_python import PROGRAMS
 from test_resume import Journal
 
@@ -241,6 +242,9 @@ class KilledProgram(Killed):
         self.kill_many(self.torch_states, TORCH_KILLS)
 
     def kill_many(self, read_model, total_kills=KILLS):
+        if "KILLS" in os.environ:  # in the background: nobody looks on
+            watch = Watch(self)
+            self.addCleanup(watch.close)
         rng = random.Random(SEED)
         done = self.mltune("run", "config.json", "--json", "--state", "whole",
                            seconds=END_S)

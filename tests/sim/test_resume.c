@@ -133,7 +133,8 @@ static void check_record(struct check *c, const struct record *r)
     case RECORD_RUN_RESUMED:
         c->searches += r->run_resumed.search > 0;
         c->trained += r->run_resumed.epoch > 0;
-        c->first = (uint32_t)c->h.trials + 1;
+        if (!r->run_resumed.path[0]) /* else after its search */
+            c->first = (uint32_t)c->h.trials + 1;
         break;
     default:
         break;
@@ -342,6 +343,31 @@ static void resume_after_the_last_epoch_trains_no_more(void **state)
         for (unsigned seed = 1; seed <= sim_seeds(8); seed++)
             ended += kill_near_the_end(&f, seed);
     }
+    assert_true(ended > 0);
+}
+
+/* The same of contests, whose snapshot of the end is of the best model: epochs
+ * that came after it were trained all the same. */
+static void resume_after_the_end_keeps_epochs_after_the_best(void **state)
+{
+    static const char *const strategies[] = {"tupaq", "complete", "hyperband",
+                                             "asha", "pbt"};
+    unsigned ended = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(strategies) / sizeof(*strategies); i++)
+        for (unsigned seed = 1; seed <= sim_seeds(4); seed++) {
+            struct sim_family f = plain;
+
+            f.name = "killed-after-the-best";
+            f.strategy = strategies[i];
+            f.clock_s = 1;
+            f.max_epochs = 6;
+            f.plateau_epochs = 1000;
+            f.max_trials = 2;
+            f.test_noise = 0.5; /* the best is seldom the last */
+            ended += kill_near_the_end(&f, seed);
+        }
     assert_true(ended > 0);
 }
 
@@ -1045,6 +1071,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resume_after_kills_loses_and_repeats_nothing),
         cmocka_unit_test(resume_after_the_last_epoch_trains_no_more),
+        cmocka_unit_test(resume_after_the_end_keeps_epochs_after_the_best),
         cmocka_unit_test(resume_after_kills_in_other_families),
         cmocka_unit_test(resume_of_a_search_without_a_winner_tries_no_more),
         cmocka_unit_test(resume_ends_as_if_nothing_had_happened),

@@ -148,6 +148,19 @@ static void interrupt_searches(struct board *c)
 
 /* ---- attempts ------------------------------------------------------------ */
 
+/* The last epoch that counts. Where the run was over, that is its last one: a
+ * contest's snapshot then is of its best model, whose lineage went on. */
+static uint32_t survives(const struct board *c,
+                         const struct record_snapshot_written *s)
+{
+    const struct resume *r = c->owner->resume;
+    uint32_t last = history_epochs(board_history(c));
+
+    return r->ends && r->end.status == RUN_FINISHED && last > s->epoch
+               ? last
+               : s->epoch;
+}
+
 static void record_resumed(struct board *c,
                            const struct record_snapshot_written *s)
 {
@@ -161,7 +174,7 @@ static void record_resumed(struct board *c,
     if (!s)
         return;
     r->from = s->branch;
-    r->epoch = s->epoch;
+    r->epoch = survives(c, s);
     r->best_epoch = s->best_epoch;
     r->best_of = s->best_of;
     memcpy(r->path, s->path, sizeof(r->path));

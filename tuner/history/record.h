@@ -187,7 +187,8 @@ struct record_run_finished {
  * the lineage had run since. */
 struct record_run_resumed {
     branch_id from;      /* as in the snapshot's record; 0: the beginning */
-    uint32_t epoch;      /* of that lineage; later ones did not survive */
+    uint32_t epoch;      /* of that lineage, or of those that it was forked
+                          * off; later ones did not survive */
     uint32_t best_epoch; /* whose parameters were kept; 0: none */
     branch_id best_of;   /* that ran it; BRANCH_NONE where it is not known */
     uint32_t search;     /* that goes on, its finished trials known; 0: none */
