@@ -581,14 +581,15 @@ static void cut_given_up(struct board *c)
 static void begin_again(struct board *c, const struct branch *base,
                         const struct history_branch *was)
 {
-    struct user_fork *f = find(c, BRANCH_NONE);
+    /* It is freed by now: its setting is in few bytes. */
+    json_t *given = history_branch_setting(board_history(c), was), *json = NULL;
+    struct user_fork *f = given ? find(c, BRANCH_NONE) : NULL;
     struct problems problems = {0};
     struct setting setting;
-    json_t *json = NULL;
 
     if (f &&
-        user_setting_complete(c, &base->setting, was->setting, "/setting",
-                              &setting, &json, &problems) == ERR_OK &&
+        user_setting_complete(c, &base->setting, given, "/setting", &setting,
+                              &json, &problems) == ERR_OK &&
         fork_into(c, f, base, &setting, json)) {
         f->instead_of = was->branch;
         f->epochs = was->wish_epochs;
@@ -604,6 +605,7 @@ static void begin_again(struct board *c, const struct branch *base,
                        "system, and cannot be forked again now",
                        was->branch);
     }
+    json_decref(given);
     json_decref(json);
     problems_deinit(&problems);
 }
