@@ -2,6 +2,7 @@
 this user, a browser with the page's cookie."""
 import http.client
 import os
+import pathlib
 import subprocess
 import threading
 import time
@@ -157,6 +158,33 @@ class User(test_serve.Service):
         connection.request("GET", "/api/v1/runs")
         self.assertEqual(connection.getresponse().status, 200)
         connection.close()
+
+
+    def http_used(self):
+        """Seconds of processor time that the service's HTTP thread has used."""
+        for task in pathlib.Path(f"/proc/{self.service.pid}/task").iterdir():
+            if (task / "comm").read_text().strip() == "http":
+                return int((task / "schedstat").read_text().split()[0]) / 1e9
+        self.fail("the service has no HTTP thread")
+
+    def test_a_flood_of_another_account_is_served_slowly(self):
+        """As fast as it can ask: so many requests at once, then so many a
+        second, each counted as a connection and a request. The thread that
+        answers rests meanwhile; this user is answered."""
+        need_root(self)
+        got, begin, before = [], time.monotonic(), self.http_used()
+        floods = [threading.Thread(target=lambda: got.extend(
+            as_nobody(self.address, ("/api/v1/runs",), 3))) for _ in range(4)]
+        for flood in floods:
+            flood.start()
+        time.sleep(1)
+        self.assert_code(self.mltune("ls"), 0)
+        for flood in floods:
+            flood.join()
+        seconds = time.monotonic() - begin
+        self.assertEqual(set(got), {401})
+        self.assertLessEqual(len(got), (500 + 200 * seconds) / 2 + 50)
+        self.assertLess(self.http_used() - before, seconds / 4)
 
 
 class Everyone(test_serve.Service):

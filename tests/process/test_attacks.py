@@ -116,6 +116,27 @@ class JournalOnDisk(Case):
                     self.goes_on(run, state + "-recovered", epochs), bit)
         self.assert_nothing_left()
 
+    def test_a_digit_that_became_another_is_noticed(self):
+        """D7: a bit that leaves a record readable. Its checksum says so: where
+        no checkpoint has what it said, it is named, and not believed."""
+        plan = endless_config()
+        plan["app"]["data"] = "gen:digits?samples=4000&size=12"
+        plan["tuner"] = {"strategy": "fixed"}
+        run = self.interrupted(plan)
+        journal = self.state / "mltune.db"
+        whole = bytearray(journal.read_bytes())
+        at = whole.index(b'"loss":', whole.index(b'"kind":"epoch_ended"')) + 9
+        while not chr(whole[at]).isdigit():
+            at += 1
+        whole[at] ^= 1
+        journal.write_bytes(whole)
+        for checkpoint in self.state.glob("runs/*/checkpoint*"):
+            checkpoint.unlink()
+        done = self.mltune("recover", ".mltune")
+        self.assertIn(done.code, (0, 1), done.err)
+        self.assertRegex(done.out + done.err, "record .*has not its checksum")
+        self.assertIn(f"mltune resume {run}", done.out)
+
 
 class Small(Case):
     """D12."""
