@@ -906,6 +906,65 @@ static void resume_of_an_interrupted_run(void **state)
     }
 }
 
+/* Where each interruption left the run: the clock of the last snapshot beside
+ * that of the last epoch. Returns how many interruptions there were. */
+static unsigned check_nothing_lost(const json_t *journal)
+{
+    uint64_t epoch = 0, snapshot = 0;
+    unsigned interruptions = 0;
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(journal, i, item)
+    {
+        struct record r;
+
+        assert_int_equal(record_from_json(item, &r, NULL), ERR_OK);
+        if (r.kind == RECORD_EPOCH_ENDED && r.epoch_ended.surviving)
+            epoch = r.clock;
+        if (r.kind == RECORD_SNAPSHOT_WRITTEN)
+            snapshot = r.clock;
+        if (r.kind == RECORD_RUN_FINISHED &&
+            r.run_finished.status == RUN_INTERRUPTED) {
+            interruptions++;
+            assert_true(snapshot >= epoch);
+        }
+        record_deinit(&r);
+    }
+    return interruptions;
+}
+
+/* Also where a snapshot of an earlier moment is being written. */
+static void resume_goes_on_where_the_user_interrupted(void **state)
+{
+    unsigned interruptions = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= sim_seeds(30); seed++) {
+        struct sim_family f = plain;
+        uint64_t never[] = {UINT64_MAX, UINT64_MAX};
+        json_t *journal = NULL;
+        struct sim_options o = {
+            .crash = never, .crashes = 2, .journal = &journal};
+        struct sim_result r;
+
+        f.name = "interrupted-writing";
+        f.cliff = 0;
+        f.validation = 16384;
+        f.plateau_epochs = 1000;
+        f.snapshot_s = 1;
+        f.disk_s = 3;
+        f.strategy = seed % 3 ? NULL : "fixed";
+        f.command[0].at_s = 4 + 0.3 * seed;
+        f.command[0].command = COMMAND_INTERRUPT;
+        run_killed(&f, seed, &o, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        interruptions += check_nothing_lost(journal);
+        json_decref(journal);
+    }
+    assert_true(interruptions > 15);
+}
+
 /* A run that trouble of the machine interrupts goes on when that is over, and
  * blames no setting for it. */
 static void resume_after_trouble_of_the_machine_finishes(void **state)
@@ -1086,6 +1145,7 @@ int main(void)
         cmocka_unit_test(resume_passes_over_damage),
         cmocka_unit_test(resume_from_a_mangled_record_ends),
         cmocka_unit_test(resume_of_an_interrupted_run),
+        cmocka_unit_test(resume_goes_on_where_the_user_interrupted),
         cmocka_unit_test(resume_after_trouble_of_the_machine_finishes),
         cmocka_unit_test(resume_of_a_failed_run_trains_once_its_model_is_saved),
         cmocka_unit_test(resume_keeps_what_the_user_asked_for),

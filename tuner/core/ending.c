@@ -315,9 +315,14 @@ static void drain(struct board *c)
     board_cut(c, BRANCH_NONE);
     if (operations_work(c) || rows_adding(c))
         return;
-    /* The branch to go on from must not be freed with the rest. */
-    if (wants_snapshot(c) && !snapshots_busy(c))
+    /* The branch to go on from must not be freed with the rest: where an
+     * earlier snapshot is under way, the last one is taken when that is
+     * written. */
+    if (wants_snapshot(c)) {
+        if (snapshots_busy(c))
+            return;
         snapshots_take(c);
+    }
     choose_trial(c);
     free_the_rest(c);
     c->owner->ending->phase = ENDING_SNAPSHOT;
