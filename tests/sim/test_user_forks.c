@@ -435,7 +435,13 @@ static void user_forks_outlives_the_tuner(void **state)
             ask(&f, 1, 0.05 + 0.01 * (seed % 30), COMMAND_PROMOTE, SIM_USER);
         run_folded(&f, seed, &options, &o);
         assert_int_equal(o.r.finish.status, RUN_FINISHED);
-        again += by_hand(&o.h, 1) != NULL;
+        if (by_hand(&o.h, 1)) { /* with the setting that it was given */
+            json_t *setting = history_branch_setting(&o.h, by_hand(&o.h, 1));
+
+            assert_true(rate_of(setting) == USER_RATE);
+            json_decref(setting);
+            again++;
+        }
         kept = seed % 2 && o.r.commanded > 1 && o.r.answer[1] == ERR_OK;
         c = promotion(&o.h);
         if (kept && !c)
