@@ -140,7 +140,7 @@ time.sleep(600)
 
     def test_tuner_itself_hangs(self):
         """In a flush of its own: nobody reads the signal."""
-        self.hang("run", "sync:22")
+        self.hang("run", "sync:24")
         run = self.begin()
         self.wait_until(self.hung.exists, "the tuner to hang")
         done = self.terminate(run)
@@ -190,7 +190,7 @@ time.sleep(600)
 
     def test_two_signals_end_what_hangs(self):
         """Ctrl-C twice, where the tuner itself hangs."""
-        self.hang("run", "sync:22")
+        self.hang("run", "sync:24")
         run = self.begin()
         self.wait_until(self.hung.exists, "the tuner to hang")
         run.send_signal(signal.SIGINT)
