@@ -279,9 +279,8 @@ static bool lineage_has(const struct export_source *s, size_t extra)
         const struct history_branch *b =
             history_branch(&s->run->history, s->reach[i].branch);
 
-        for (size_t k = 0; b && k < b->points; k++)
-            if (!isnan(history_extra(b, extra, k)))
-                return true;
+        if (b && history_extra_is_there(b, extra))
+            return true;
     }
     return false;
 }

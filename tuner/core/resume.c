@@ -42,7 +42,7 @@ struct resume {
 /* A searcher that has failed is not started again. */
 static void recall_fallback(struct board *c, const struct history *h)
 {
-    const struct searcher_ops *ops = searcher_built_in(h->fallback);
+    const struct searcher_ops *ops = searcher_built_in(history_fallback(h));
     const struct searcher_ops *is = board_searcher(c);
 
     if (ops && is && is->fallback)
@@ -53,19 +53,22 @@ enum err resume_init(struct board *c)
 {
     const struct history *h = board_history(c);
     struct resume *r = mem_calloc(1, sizeof(*r));
+    const struct record_run_finished *end;
 
     assert(!c->owner->resume);
     if (!r)
         return ERR_NOMEM;
     r->best = BRANCH_NONE;
     c->owner->resume = r;
-    if (!h || !h->started)
+    if (!h || !history_started(h))
         return ERR_OK;
-    r->left = h->snapshots;
-    r->unsaved = h->finished && h->end.status == RUN_INTERRUPTED &&
-                 strcmp(h->end.reason, "not_saved") == 0;
-    r->closed = h->finished && (h->end.status != RUN_INTERRUPTED ||
-                                strcmp(h->end.reason, RUN_REASON_RESUMED) == 0);
+    end = history_end(h);
+    r->left = history_snapshots_len(h);
+    r->unsaved = history_finished(h) && end->status == RUN_INTERRUPTED &&
+                 strcmp(end->reason, "not_saved") == 0;
+    r->closed =
+        history_finished(h) && (end->status != RUN_INTERRUPTED ||
+                                strcmp(end->reason, RUN_REASON_RESUMED) == 0);
     r->searches = history_searches_made(h);
     r->trials = history_trials_made(h);
     recall_fallback(c, h);
@@ -100,38 +103,25 @@ uint32_t resume_from(const struct board *c)
 
 /* ---- what cannot go on --------------------------------------------------- */
 
-static void interrupt_trial(struct board *c, const struct history_trial *t)
-{
-    struct record_trial *r = board_record_trial_ended(c);
-
-    *r = t->t;
-    json_incref(r->setting);
-    r->label = TRIAL_INTERRUPTED;
-}
-
 static void interrupt_search(struct board *c, const struct history *h,
                              const struct history_search *s)
 {
+    const uint32_t search = s->started.search;
+    const struct history_run_of_search run = history_search_run(h, search);
     struct record_search_ended *r;
-    uint32_t trials = 0;
-    uint64_t clocks = 0;
 
-    for (size_t i = 0; i < h->trials; i++) {
-        const struct history_trial *t = &h->trial[i];
+    for (uint32_t n = 1; n <= history_trials_made(h); n++) {
+        const struct history_trial *t = history_trial(h, n);
 
-        if (t->t.search != s->started.search)
-            continue;
-        trials += !t->t.incumbent;
-        clocks += t->t.figures.clocks;
-        if (!t->ended)
-            interrupt_trial(c, t);
+        if (t && !t->ended && history_trial_search(t) == search)
+            *board_record_trial_ended(c) = history_trial_interrupted(t);
     }
     r = board_record_search_ended(c);
-    r->search = s->started.search;
-    r->trials = trials;
+    r->search = search;
+    r->trials = run.trials;
     r->trial_s = s->trial_s;
-    r->seconds = h->at_s - s->started_at_s;
-    r->clocks = clocks;
+    r->seconds = history_at_s(h) - s->started_at_s;
+    r->clocks = run.clocks;
     snprintf(r->reason, sizeof(r->reason),
              "interrupted: the run went back to before it");
 }
@@ -140,10 +130,12 @@ static void interrupt_searches(struct board *c)
 {
     const struct history *h = board_history(c);
 
-    for (size_t i = 0; i < h->searches; i++)
-        if (!h->search[i].ended &&
-            h->search[i].started.search != c->owner->resume->search)
-            interrupt_search(c, h, &h->search[i]);
+    for (uint32_t n = 1; n <= history_searches_made(h); n++) {
+        const struct history_search *s = history_search(h, n);
+
+        if (s && !s->ended && n != c->owner->resume->search)
+            interrupt_search(c, h, s);
+    }
 }
 
 /* ---- attempts ------------------------------------------------------------ */
@@ -234,7 +226,7 @@ static void begin_anew(struct board *c)
     if (r->tried > 0)
         board_decision(c, "resume",
                        "no snapshot can be read: the run begins anew");
-    else if (h->searches > 0 && !run_strategy(c)->recalls)
+    else if (history_searches_made(h) > 0 && !run_strategy(c)->recalls)
         board_decision(c, "resume",
                        "strategy %s cannot go on within its search: the run "
                        "begins anew",
@@ -260,7 +252,8 @@ static void attempt(struct board *c)
     struct resume *r = c->owner->resume;
 
     while (r->left > 0 && r->tried < run_options(c)->snapshot_keep) {
-        const struct record_snapshot_written *s = &h->snapshot[--r->left].s;
+        const struct record_snapshot_written *s =
+            &history_snapshot_at(h, --r->left)->s;
 
         if (!is_of_use(r, s->state))
             continue;
@@ -313,16 +306,16 @@ bool resume_begin(struct board *c)
     char what[RECORD_TEXT_MAX];
 
     assert(c->owner->resume->phase == RESUME_NOT);
-    if (!h || !h->started)
+    if (!h || !history_started(h))
         return false;
     c->owner->resume->phase = RESUME_READING;
     if (changed(c, what, sizeof(what))) {
         lifecycle_interrupted(c, "changed", what);
         return true;
     }
-    if (board_system(c)->workers != h->run.workers)
+    if (board_system(c)->workers != history_run(h)->workers)
         board_decision(c, "resume", "%u workers over all nodes, at first %u",
-                       board_system(c)->workers, h->run.workers);
+                       board_system(c)->workers, history_run(h)->workers);
     attempt(c);
     return true;
 }
@@ -334,6 +327,7 @@ static bool install(struct board *c)
     const struct history *h = board_history(c);
     struct branch *main = branches_own(c, r->main);
     struct branch *best = branches_own(c, r->best);
+    const struct record_snapshot_written *from;
     struct snapshot_numbers is;
 
     assert(main);
@@ -341,15 +335,16 @@ static bool install(struct board *c)
         return false;
     branches_plan_reset(c, main);
     /* A clock of other workers has other samples. */
-    if ((is.workers ? is.workers : h->run.workers) == board_system(c)->workers)
+    if ((is.workers ? is.workers : history_run(h)->workers) ==
+        board_system(c)->workers)
         slices_see_samples(c, is.samples_per_clock);
-    is.best.of = h->snapshot[r->left].s.best_of;
+    from = &history_snapshot_at(h, r->left)->s;
+    is.best.of = from->best_of;
     models_restore(c, r->main, &is.best);
     if (!best)
         return true;
     branches_plan_reset(c, best);
-    snapshots_restored(
-        c, best->id, history_snapshot_number(h->snapshot[r->left].s.best_path));
+    snapshots_restored(c, best->id, history_snapshot_number(from->best_path));
     return true;
 }
 

@@ -191,10 +191,11 @@ static bool trial_is_lost(const struct board *c, const struct history *h,
                           uint32_t trial)
 {
     const struct history_trial *t = history_trial(h, trial);
-    const struct history_search *s = t ? history_search(h, t->t.search) : NULL;
+    const struct history_search *s =
+        t ? history_search(h, history_trial_search(t)) : NULL;
 
     return s && !t->ended && !s->ended &&
-           t->t.search != lifecycle_search_resumed(c);
+           history_trial_search(t) != lifecycle_search_resumed(c);
 }
 
 static bool still_waits(const struct board *c, const struct history *h,

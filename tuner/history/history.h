@@ -257,6 +257,8 @@ bool history_finished(const struct history *h);
 enum run_status history_status(const struct history *h);
 const struct record_run_started *history_run(const struct history *h);
 const struct record_run_finished *history_end(const struct history *h);
+/* The searcher that took the place of one that failed; "": none has. */
+const char *history_fallback(const struct history *h);
 const struct record_limits *history_limits(const struct history *h);
 const struct nodes *history_nodes(const struct history *h);
 const struct extras *history_extras(const struct history *h);
@@ -315,6 +317,22 @@ const struct history_search *history_search(const struct history *h,
 const struct history_trial *history_trial(const struct history *h,
                                           uint32_t number);
 
+/* The search that @t belongs to. */
+uint32_t history_trial_search(const struct history_trial *t);
+
+/* The record of @t as one that was interrupted; its setting is the caller's to
+ * give back. */
+struct record_trial history_trial_interrupted(const struct history_trial *t);
+
+/* What search @number has run so far: trials but the incumbent, and clocks of
+ * all, of those that are kept whole. */
+struct history_run_of_search {
+    uint32_t trials;
+    uint64_t clocks;
+};
+struct history_run_of_search history_search_run(const struct history *h,
+                                                uint32_t number);
+
 /* Index of the trial of that number in its list; SIZE_MAX: there was none, or
  * it gave way. */
 size_t history_trial_index(const struct history *h, uint32_t number);
@@ -340,6 +358,9 @@ json_t *history_branch_setting(const struct history *h,
  * of @b: the mean over the point's clocks; NAN where there is none. */
 double history_extra(const struct history_branch *b, size_t metric,
                      size_t point);
+
+/* Whether any point of @b has a value of it. */
+bool history_extra_is_there(const struct history_branch *b, size_t metric);
 
 /* The table of that name, or whose number it is (from 0, in decimals); NULL
  * when there is none. */

@@ -158,6 +158,14 @@ double history_extra(const struct history_branch *b, size_t metric,
     return b->extras->of[metric][point];
 }
 
+bool history_extra_is_there(const struct history_branch *b, size_t metric)
+{
+    for (size_t i = 0; i < b->points; i++)
+        if (!isnan(history_extra(b, metric, i)))
+            return true;
+    return false;
+}
+
 /* ---- epochs -------------------------------------------------------------- */
 
 /* Mean over all that a testing branch ran, by samples. */

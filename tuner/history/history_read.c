@@ -29,6 +29,11 @@ const struct record_run_finished *history_end(const struct history *h)
     return &h->end;
 }
 
+const char *history_fallback(const struct history *h)
+{
+    return h->fallback;
+}
+
 const struct record_limits *history_limits(const struct history *h)
 {
     return &h->limits;
@@ -122,6 +127,33 @@ const struct history_trial *history_trial(const struct history *h,
     return number > before && number <= history_trials_made(h)
                ? &h->trial[number - 1 - before]
                : NULL;
+}
+
+uint32_t history_trial_search(const struct history_trial *t)
+{
+    return t->t.search;
+}
+
+struct record_trial history_trial_interrupted(const struct history_trial *t)
+{
+    struct record_trial r = t->t;
+
+    json_incref(r.setting);
+    r.label = TRIAL_INTERRUPTED;
+    return r;
+}
+
+struct history_run_of_search history_search_run(const struct history *h,
+                                                uint32_t number)
+{
+    struct history_run_of_search run = {0};
+
+    for (size_t i = 0; i < h->trials; i++)
+        if (h->trial[i].t.search == number) {
+            run.trials += !h->trial[i].t.incumbent;
+            run.clocks += h->trial[i].t.figures.clocks;
+        }
+    return run;
 }
 
 json_t *history_branch_setting(const struct history *h,

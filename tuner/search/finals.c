@@ -3,6 +3,7 @@
 #include "tuner/core/lifecycle.h"
 #include "tuner/core/stops.h"
 #include "tuner/search/finals_judge.h"
+#include "tuner/search/pace.h"
 
 #include <assert.h>
 #include <math.h>
@@ -14,8 +15,7 @@ static double known_epoch(const struct finals *f, const struct trial *t)
     /* No decision reads a clock where trial lengths are given in clocks. */
     if (board_trial_clocks(f->c))
         return 1;
-    return t->figures.paced > 0 ? t->figures.paced * (double)board_units(f->c)
-                                : 0;
+    return pace_of(t) > 0 ? pace_of(t) * (double)board_units(f->c) : 0;
 }
 
 void finals_init(struct finals *f, struct board *c, branch_id parent,

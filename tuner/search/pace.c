@@ -74,3 +74,8 @@ double pace_apply(const struct trials *t, struct trial *x)
     f->paced = pooled;
     return longer;
 }
+
+double pace_of(const struct trial *x)
+{
+    return x->figures.paced;
+}

@@ -21,4 +21,7 @@ double pace_pooled(const struct trials *t, const struct trial *x);
  * longer its seconds are now: 1 where nothing changed. */
 double pace_apply(const struct trials *t, struct trial *x);
 
+/* Seconds a unit in which @x's summary is expressed; 0: not known. */
+double pace_of(const struct trial *x);
+
 #endif
