@@ -7,6 +7,7 @@
 #include "base/mem.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <math.h>
 #include <string.h>
 
@@ -115,6 +116,9 @@ enum err session_kept_look(struct session *s, double now_s, struct fault *f)
         could_not(s, now_s, &why);
     else if (k->bytes > limit / PART_CHECKPOINT)
         thin(s);
+    /* A checkpoint's bytes are in memory once, and what history gives up lies
+     * between what it keeps: it would be the process's for ever. */
+    malloc_trim(0);
     journal_forget(s->journal, k->before, limit / PART_RECORDS);
     k->grown = journal_bytes(s->journal);
     if (k->before && k->grown > limit / PART_RECORDS)

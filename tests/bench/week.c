@@ -22,12 +22,18 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RETUNES = 120960 /* one in 5 s */, MIB = 64, COMMIT_EVERY = 8 };
+enum {
+    RETUNES = 120960, /* one in 5 s */
+    MIB = 64,
+    COMMIT_EVERY = 16, /* records */
+    LOOK_EVERY = 4     /* re-tunes */
+};
 
 struct week {
     struct session s;
     struct session_options o;
     struct retunes w;
+    uint64_t put;
 };
 
 static void fail(const char *what, const struct fault *f)
@@ -48,6 +54,8 @@ static void put(void *ctx, struct record *r)
         fail(record_kind_name(r->kind), &(struct fault){.text = "refused"});
     if (journal_append(k->s.journal, record_kind_name(r->kind), text,
                        strlen(text), 1, &f))
+        fail("journal", &f);
+    if (++k->put % COMMIT_EVERY == 0 && journal_commit(k->s.journal, false, &f))
         fail("journal", &f);
     session_kept_record(&k->s, r);
     mem_free(text);
@@ -172,7 +180,7 @@ int main(int argc, char **argv)
     k.w.tip = retunes_fork(&k.w, BRANCH_TRAINING, "training", json_object());
     for (unsigned i = 1; i <= retunes; i++) {
         retunes_one(&k.w);
-        if (i % COMMIT_EVERY == 0)
+        if (i % LOOK_EVERY == 0)
             look(&k);
         if (i % 20 == 0 && (i <= 1000 || i % 10000 == 0))
             say(&k, i);
