@@ -103,7 +103,7 @@ static unsigned extra_bytes(uint64_t size, uint64_t at)
 enum err zip_file(struct zip *z, const char *name, uint64_t size, uint32_t crc,
                   int64_t mtime_s, struct text *out)
 {
-    size_t len = strlen(name), before = out->len;
+    size_t len = strlen(name), before = text_length(out);
     uint32_t dos = dos_time(mtime_s);
     bool large = size >= MUCH;
 
@@ -132,7 +132,7 @@ enum err zip_file(struct zip *z, const char *name, uint64_t size, uint32_t crc,
     text_add(&z->central, name, len);
     put_extra(&z->central, size, z->at, true);
 
-    z->at += out->len - before + size;
+    z->at += text_length(out) - before + size;
     z->entries++;
     return had_memory(out, &z->central);
 }
@@ -147,26 +147,26 @@ static void put_end64(const struct zip *z, struct text *out)
     put(out, 0, 4);
     put(out, z->entries, 8);
     put(out, z->entries, 8);
-    put(out, z->central.len, 8);
+    put(out, text_length(&z->central), 8);
     put(out, z->at, 8);
     put(out, END64_PLACE, 4);
     put(out, 0, 4);
-    put(out, z->at + z->central.len, 8);
+    put(out, z->at + text_length(&z->central), 8);
     put(out, 1, 4);
 }
 
 enum err zip_end(struct zip *z, struct text *out)
 {
-    if (z->central.len > 0)
-        text_add(out, z->central.s, z->central.len);
-    if (z->entries >= MANY || z->at >= MUCH || z->central.len >= MUCH)
+    if (text_length(&z->central) > 0)
+        text_add(out, text_so_far(&z->central), text_length(&z->central));
+    if (z->entries >= MANY || z->at >= MUCH || text_length(&z->central) >= MUCH)
         put_end64(z, out);
     put(out, END, 4);
     put(out, 0, 2);
     put(out, 0, 2);
     put(out, at_most(z->entries, MANY), 2);
     put(out, at_most(z->entries, MANY), 2);
-    put(out, at_most(z->central.len, MUCH), 4);
+    put(out, at_most(text_length(&z->central), MUCH), 4);
     put(out, at_most(z->at, MUCH), 4);
     put(out, 0, 2);
     return had_memory(out, &z->central);

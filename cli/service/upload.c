@@ -152,7 +152,7 @@ static bool has_room(const struct upload_place *p, const char *name,
         return false;
     }
     if (sum->bytes > p->all_max || size > p->all_max - sum->bytes ||
-        sum->list.len + strlen(name) + 1 > LIST_BYTES_MAX) {
+        text_length(&sum->list) + strlen(name) + 1 > LIST_BYTES_MAX) {
         response_problem(out, 413, "uploads_full", NULL,
                          "expected at most %" PRIu64 " bytes of uploads in all "
                          "(mltune serve --uploads), found %" PRIu64
@@ -178,7 +178,8 @@ static enum err make_part(const struct paths *at, const char *list_path,
                           const struct text *list, struct fault *f)
 {
     const struct disk_ops *disk = disk_system();
-    enum err err = file_write(list_path, list->s, list->len, f);
+    enum err err =
+        file_write(list_path, text_so_far(list), text_length(list), f);
     int fd;
 
     if (err)

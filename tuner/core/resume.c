@@ -283,7 +283,7 @@ static void pass_over(struct board *c, const char *why)
 /* Whether other data were loaded now than the run began with; @what: which. */
 static bool changed(struct board *c, char *what, size_t size)
 {
-    const struct record_run_started *was = &board_history(c)->run;
+    const struct record_run_started *was = history_run(board_history(c));
     const struct msg_ready *is = board_system(c);
 
     if (is->samples == was->samples &&
@@ -401,7 +401,7 @@ static void tell_lost_increments(struct board *c)
 {
     const struct branch *main = board_branch(c, c->owner->resume->main);
     uint64_t kept = main ? main->increments : 0;
-    uint64_t all = board_history(c)->increments;
+    uint64_t all = history_increments(board_history(c));
     struct record_decision *d;
 
     if (all <= kept)
