@@ -41,7 +41,7 @@ static uint64_t at_most(uint64_t value, uint64_t most)
 
 static enum err had_memory(const struct text *a, const struct text *b)
 {
-    return a->no_memory || b->no_memory ? ERR_NOMEM : ERR_OK;
+    return text_lost(a) || text_lost(b) ? ERR_NOMEM : ERR_OK;
 }
 
 void zip_deinit(struct zip *z)

@@ -130,7 +130,7 @@ static enum err sum_up(const struct upload_place *p, const char *path,
         if (is_name(line) && strcmp(line, name) != 0)
             add_upload(p, line, out);
     mem_free(list);
-    return out->list.no_memory
+    return text_lost(&out->list)
                ? fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM))
                : ERR_OK;
 }
@@ -207,7 +207,7 @@ static bool begin(const struct upload_place *p, const struct desk_request *r,
         err = sum_up(p, list, r->upload, &sum, &f);
     if (!err && has_room(p, r->upload, size, &sum, out)) {
         text_printf(&sum.list, "%s\n", r->upload);
-        err = sum.list.no_memory
+        err = text_lost(&sum.list)
                   ? fault_set(&f, ERR_NOMEM, "%s", err_text(ERR_NOMEM))
                   : make_part(at, list, &sum.list, &f);
         begun = !err;

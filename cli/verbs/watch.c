@@ -45,7 +45,7 @@ static enum err print_harmless(const char *text, bool ascii, FILE *to)
     enum err err = ERR_OK;
 
     canvas_harmless(text, ascii, &line);
-    if (line.no_memory)
+    if (text_lost(&line))
         err = ERR_NOMEM;
     else
         fprintf(to, "%s\n", line.s ? line.s : "");
