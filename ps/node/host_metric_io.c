@@ -112,8 +112,8 @@ static enum err check_truth(struct host_metric *m, struct fault *f)
                 return fault_set(f, ERR_APP,
                                  "validation sample %llu: expected a class "
                                  "below %u, found %g",
-                                 (unsigned long long)(at + i),
-                                 p->scores.classes, truth[i]);
+                                 (unsigned long long)at + i, p->scores.classes,
+                                 truth[i]);
             scores_add(&p->scores, p->row, truth[i]);
         }
     }
@@ -195,6 +195,7 @@ enum err host_metric_open(struct host *h, const char *name,
         mem_free(m);
         return fault_set(f, ERR_NOMEM, "metric: out of memory");
     }
+    assert(metric);
     m->host = h;
     m->metric = metric;
     m->columns = columns;

@@ -404,6 +404,7 @@ static struct history_branch *with_point(const struct history *h,
 
 static void keep_last_point(struct history_branch *b)
 {
+    assert(b);
     if (b->points < 2)
         return;
     history_extras_move(b, 0, b->points - 1);
