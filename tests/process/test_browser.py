@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import ROOT, endless_config
+from harness import ROOT, endless_config, mlr_config
 import test_http
 import test_log
 import test_serve
@@ -86,8 +86,10 @@ class Configuration(test_serve.Service):
              os.environ.get("MLTUNE_SHOTS", str(self.folder))],
             capture_output=True, text=True, timeout=300, env=self.env)
         self.assertEqual(done.returncode, 0, done.stderr)
-        (self.folder / f".mltune/runs/{run}/given.json").unlink()
-        missing = self.get(f"/api/v1/runs/{run}/config?form=given", 404)
+        other = self.submit(mlr_config(max_epochs=1))  # answers are kept
+        self.wait_for_status(other, "finished")
+        (self.folder / f".mltune/runs/{other}/given.json").unlink()
+        missing = self.get(f"/api/v1/runs/{other}/config?form=given", 404)
         self.assertEqual(missing["code"], "config_not_found")
 
 
