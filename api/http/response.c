@@ -270,6 +270,8 @@ size_t response_headers(const struct response *r,
         out[n++] = (struct response_header){"Log-Offset", r->log_from};
         out[n++] = (struct response_header){"Log-Next-Offset", r->log_next};
     }
+    if (r->status == 503) /* nothing here lasts longer, if it passes */
+        out[n++] = (struct response_header){"Retry-After", "1"};
     if (r->challenge)
         out[n++] = (struct response_header){"WWW-Authenticate", "Bearer"};
     if (r->close)

@@ -32,31 +32,87 @@ static const char *run_asked(const struct request *req)
     return request_query(req, "run");
 }
 
+static bool takes_run(const struct route *route)
+{
+    const struct route_param *p = route->params;
+
+    while (p && p->type != PARAM_END && strcmp(p->name, "run") != 0)
+        p++;
+    return p && p->type != PARAM_END;
+}
+
+/* The same where @req names none, and the only run is meant. "": none. */
+static void only_run(struct view *view, const char *method,
+                     const struct request *req, char id[RECORD_NAME_MAX])
+{
+    struct response ignored = {0};
+    struct route_call call;
+    size_t n;
+    const struct route *routes = routes_all(&n);
+    bool meant = view_options(view)->fetch && /* else none rests */
+                 route_match(routes, n, view, method, req, &call, &ignored) &&
+                 takes_run(call.route);
+
+    response_deinit(&ignored);
+    if (!meant)
+        return;
+    view_lock(view);
+    if (view_run_at(view, 0) && !view_run_at(view, 1))
+        snprintf(id, RECORD_NAME_MAX, "%s", view_run_at(view, 0)->id);
+    view_unlock(view);
+}
+
 /* A run that rests is read again for who asks for all of it. */
-static bool wake(struct view *view, const struct request *req,
+static bool wake(struct view *view, const char *id, uint64_t *mark,
                  struct response *out)
 {
-    const char *id = run_asked(req);
     struct fault f = {0};
+    enum err err = view_wake_run(view, id, mark, &f);
 
-    if (!id || view_wake_run(view, id, &f) == ERR_OK)
-        return true;
-    response_problem(out, 503, "run_not_read", NULL,
-                     "run %s cannot be read now: %s", id, f.text);
-    return false;
+    if (err == ERR_NOENT)
+        response_problem(out, 404, "run_not_found", NULL,
+                         "there is no run \"%s\" any more", id);
+    else if (err)
+        response_problem(out, 503, "run_not_read", NULL,
+                         "run %s cannot be read now: %s", id, f.text);
+    return !err;
 }
+
+/* Routes read in pieces, between which the run may be put to rest: what was
+ * read then is made again, so often at most. */
+enum { WAKES_MAX = 4 };
 
 bool service_respond(struct view *view, const char *method, const char *target,
                      struct response *out)
 {
     size_t n;
     const struct route *routes = routes_all(&n);
+    char id[RECORD_NAME_MAX] = "";
     struct request req;
+    uint64_t mark = 0;
 
     assert(method[0]);
     assert(out->status == 0);
-    return !request_parse(target, &req, out) || !wake(view, &req, out) ||
-           route_respond(routes, n, view, method, &req, out);
+    if (!request_parse(target, &req, out))
+        return true;
+    if (run_asked(&req))
+        snprintf(id, sizeof(id), "%s", run_asked(&req));
+    else
+        only_run(view, method, &req, id);
+    for (int i = 0; i < WAKES_MAX; i++) {
+        if (id[0] && !wake(view, id, &mark, out))
+            return true;
+        if (!route_respond(routes, n, view, method, &req, out))
+            return false;
+        if (!id[0] || out->stream || out->export_format ||
+            !view_slept_since(view, id, mark))
+            return true;
+        response_deinit(out);
+        *out = (struct response){0};
+    }
+    response_problem(out, 503, "run_not_read", NULL,
+                     "run %s was put to rest while it was read; try again", id);
+    return true;
 }
 
 /* ---- writes: the head ---------------------------------------------------- */

@@ -198,6 +198,7 @@ void view_rest_run(struct view *v, const char *id, bool rests)
     assert(run);
     sleep_again(run);
     run->rests = rests;
+    run->sleeps += rests;
     view_changed(v);
 }
 
@@ -214,12 +215,14 @@ static void make_room(struct view *v)
         if (run->whole && (!oldest || run->used < oldest->used))
             oldest = run;
     }
-    if (awake >= VIEW_AWAKE_MAX)
-        sleep_again(oldest);
+    if (awake < VIEW_AWAKE_MAX)
+        return;
+    sleep_again(oldest);
+    oldest->sleeps++;
 }
 
-/* Whether run @id is to be read: then it is marked as used. */
-static bool sleeps(struct view *v, const char *id)
+/* Whether run @id is to be read; it is marked as used. */
+static bool sleeps(struct view *v, const char *id, uint64_t *mark)
 {
     struct view_run *run;
     bool sleeps;
@@ -227,20 +230,37 @@ static bool sleeps(struct view *v, const char *id)
     view_lock(v);
     run = listed(v, id);
     sleeps = run && run->rests && !run->whole;
-    if (run)
+    if (run) {
         run->used = ++v->wakes;
+        *mark = run->sleeps;
+    }
     view_unlock(v);
     return sleeps;
 }
 
-enum err view_wake_run(struct view *v, const char *id, struct fault *f)
+bool view_slept_since(struct view *v, const char *id, uint64_t mark)
+{
+    const struct view_run *run;
+    bool slept;
+
+    assert(id);
+    view_lock(v);
+    run = listed(v, id);
+    slept = run && run->sleeps != mark;
+    view_unlock(v);
+    return slept;
+}
+
+enum err view_wake_run(struct view *v, const char *id, uint64_t *mark,
+                       struct fault *f)
 {
     struct view_whole *whole;
     struct view_run *run;
     enum err err;
 
-    assert(id);
-    if (!v->options.fetch || !sleeps(v, id))
+    assert(id && mark);
+    *mark = 0;
+    if (!sleeps(v, id, mark) || !v->options.fetch)
         return ERR_OK;
     whole = mem_calloc(1, sizeof(*whole));
     if (!whole)
@@ -248,7 +268,7 @@ enum err view_wake_run(struct view *v, const char *id, struct fault *f)
     err = v->options.fetch(v->options.fetch_ctx, id, whole, f);
     if (err) {
         mem_free(whole);
-        return err == ERR_NOENT ? ERR_OK : err;
+        return err;
     }
     view_lock(v);
     run = listed(v, id);
@@ -259,7 +279,10 @@ enum err view_wake_run(struct view *v, const char *id, struct fault *f)
         run->config = whole->config;
         run->result = whole->result;
         whole = NULL;
+        view_changed(v); /* answers of before are not given again */
     }
+    if (run)
+        *mark = run->sleeps;
     view_unlock(v);
     whole_free(whole); /* it goes on, or is gone */
     return ERR_OK;

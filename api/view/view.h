@@ -31,7 +31,7 @@ struct view;
 
 enum {
     VIEW_RUNS_MAX = 4096,
-    VIEW_AWAKE_MAX = 4 /* of those that rest, so many are whole at a time */
+    VIEW_AWAKE_MAX = 8 /* of those that rest, so many are whole at a time */
 };
 
 /* All of a run that rests: owned by whoever has it. */
@@ -88,6 +88,7 @@ struct view_run {
     const struct history *own;
     struct view_whole *whole; /* owned by the view; NULL: none */
     uint64_t used;            /* the larger the later */
+    uint64_t sleeps;          /* how often it was put to rest */
 };
 
 /* Errors: ERR_NOMEM. */
@@ -129,9 +130,15 @@ void view_rest_run(struct view *v, const char *id, bool rests);
 
 /* Makes run @id whole where it rests, for the reads that follow in this thread,
  * the only one that does so. The one that was read longest ago goes for it. One
- * that is not listed, or does not rest, is fine. Takes the lock, but not while
- * it reads. Errors: ERR_NOMEM, and as view_options.fetch. */
-enum err view_wake_run(struct view *v, const char *id, struct fault *f);
+ * that is not listed, or does not rest, is fine. *@mark is for
+ * view_slept_since. Counts as a change. Takes the lock, but not while it reads.
+ * Errors: ERR_NOMEM, and as view_options.fetch. */
+enum err view_wake_run(struct view *v, const char *id, uint64_t *mark,
+                       struct fault *f);
+
+/* Whether run @id was put to rest since @mark was given: what was read of it
+ * in between may be cut off. Takes the lock. */
+bool view_slept_since(struct view *v, const char *id, uint64_t mark);
 
 /* Sets the job of run @id, which is listed, to @job (copied). Takes the lock.
  */

@@ -485,6 +485,8 @@ enum err fleet_fetch(void *state, const char *id, struct view_whole *out,
     enum err err = journal_open(state, false, JOURNAL_BUSY_MS, &j, f);
 
     assert(id[0]);
+    if (err == ERR_NOENT) /* of the journal, not of the run */
+        err = ERR_IO;
     if (!err)
         err = replay_run(j, state, id, &r, f);
     if (!err) {

@@ -414,6 +414,16 @@ static void keep_last_point(struct history_branch *b)
     history_extras_shrink(b);
 }
 
+/* In few bytes it names a shape, and those go. Without memory: no setting. */
+static void thaw_setting(const struct history *h, struct history_branch *b)
+{
+    if (!b->few)
+        return;
+    b->setting = cold_setting_read(h, b->few);
+    mem_free(b->few);
+    b->few = NULL;
+}
+
 /* Branches that live, and that of the lineage, with their last points. */
 static void rest_branches(struct history *h)
 {
@@ -432,6 +442,7 @@ static void rest_branches(struct history *h)
             history_branch_release(b);
             continue;
         }
+        thaw_setting(h, b);
         keep_last_point(b);
         if (b == pointed && h->extras.len) /* without memory: fewer values */
             (void)history_extras_put(b, 0, x, h->extras.len, 1);

@@ -6,7 +6,11 @@
 #include "tests/unit/fixture/http_fixture.h"
 
 #include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
+
+#include <pthread.h>
 
 #define RUN "/api/v1/runs/run-1"
 
@@ -946,6 +950,142 @@ static void run_killed_that_rests_is_listed_the_same(void **state)
     assert_rests_alike(x);
 }
 
+static enum err reread_err;
+static _Atomic unsigned rereads;
+
+/* All of the run, as the journal has it. */
+static enum err reread(void *ctx, const char *id, struct view_whole *out,
+                       struct fault *f)
+{
+    struct http_fixture all;
+
+    assert_null(ctx);
+    assert_string_equal(id, "run-1");
+    rereads++;
+    if (reread_err)
+        return fault_set(f, reread_err, "no");
+    http_fixture_init(&all);
+    http_fixture_run(&all);
+    out->history = all.h;
+    history_init(&all.h);
+    http_fixture_deinit(&all);
+    return ERR_OK;
+}
+
+/* The run @x in a view of its own, where it rests. */
+static struct view *rested(struct http_fixture *x)
+{
+    const struct view_options options = {.fetch = reread};
+    struct view *view;
+
+    reread_err = ERR_OK;
+    rereads = 0;
+    assert_int_equal(view_new(&options, &view), ERR_OK);
+    assert_int_equal(view_add_run(view, "run-1", "digits", &x->h), ERR_OK);
+    view_lock(view);
+    history_rest(&x->h);
+    view_rest_run(view, "run-1", true);
+    view_unlock(view);
+    return view;
+}
+
+static void assert_code_of(struct view *view, const char *target, int status,
+                           const char *code)
+{
+    json_t *problem = http_fixture_get(view, target, status);
+
+    assert_string_equal(json_string_value(json_object_get(problem, "code")),
+                        code);
+    json_decref(problem);
+}
+
+/* A rested list is never told as the run's: it is read again, or is said to be
+ * gone or not readable. */
+static void run_that_rests_is_read_or_refused(void **state)
+{
+    struct view *view = rested(*state);
+    json_t *got;
+
+    reread_err = ERR_IO;
+    assert_code_of(view, RUN "/trials", 503, "run_not_read");
+    reread_err = ERR_NOENT;
+    assert_code_of(view, RUN "/trials", 404, "run_not_found");
+    assert_code_of(view, RUN "/branches", 404, "run_not_found");
+    reread_err = ERR_OK;
+    got = http_fixture_get(view, RUN "/trials", 200);
+    assert_int_equal(json_array_size(json_object_get(got, "trials")), 3);
+    json_decref(got);
+    view_free(view);
+}
+
+/* Where no run is named the only one is meant, and read; not for what lists
+ * runs, nor where there are two. */
+static void only_run_that_rests_is_read_unnamed(void **state)
+{
+    struct http_fixture *x = *state;
+    struct view *view = rested(x);
+
+    json_decref(http_fixture_get(view, "/api/v1/runs", 200));
+    json_decref(http_fixture_get(view, "/api/v1", 200));
+    assert_int_equal(rereads, 0);
+    json_decref(http_fixture_get(view, "/api/v1/tables", 200));
+    assert_int_equal(rereads, 1);
+    assert_int_equal(view_add_run(view, "run-2", "", &x->h), ERR_OK);
+    json_decref(http_fixture_get(view, "/api/v1/tables", 400));
+    assert_int_equal(rereads, 1);
+    view_free(view);
+}
+
+static _Atomic bool disturbed;
+
+static void *disturb(void *view)
+{
+    while (disturbed) {
+        view_lock(view);
+        view_rest_run(view, "run-1", true);
+        view_unlock(view);
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* However often it is put to rest while it is read: all of it or 503. */
+static void run_put_to_rest_while_it_is_read_is_whole_or_503(void **state)
+{
+    static const char *const targets[] = {RUN "/trials", RUN "/searches",
+                                          RUN "/branches"};
+    struct view *view = rested(*state);
+    struct response whole[3] = {0};
+    pthread_t thread;
+
+    for (int i = 0; i < 3; i++)
+        assert_true(service_respond(view, "GET", targets[i], &whole[i]));
+    disturbed = true;
+    assert_int_equal(pthread_create(&thread, NULL, disturb, view), 0);
+    for (int n = 0; n < 150; n++) {
+        struct response r = {0};
+
+        assert_true(service_respond(view, "GET", targets[n % 3], &r));
+        if (r.status == 200)
+            assert_string_equal(r.body, whole[n % 3].body);
+        else
+            assert_int_equal(r.status, 503);
+        response_deinit(&r);
+    }
+    disturbed = false;
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 3; i++) {
+        struct response r = {0};
+
+        assert_true(service_respond(view, "GET", targets[i], &r));
+        assert_int_equal(r.status, 200);
+        assert_string_equal(r.body, whole[i].body);
+        response_deinit(&r);
+        response_deinit(&whole[i]);
+    }
+    view_free(view);
+}
+
 /* ---- memory -------------------------------------------------------------- */
 
 /* Whatever allocation fails, a route answers 503, leaks nothing, and answers
@@ -1030,6 +1170,9 @@ int main(void)
         WITH(page_keeps_to_its_policy),
         WITH(run_that_rests_is_listed_the_same),
         WITH(run_killed_that_rests_is_listed_the_same),
+        WITH(run_that_rests_is_read_or_refused),
+        WITH(only_run_that_rests_is_read_unnamed),
+        WITH(run_put_to_rest_while_it_is_read_is_whole_or_503),
         WITH(memory_failing_at_each_allocation_is_503),
     };
 

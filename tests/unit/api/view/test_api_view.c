@@ -145,51 +145,66 @@ static void rest(const char *id, bool rests)
  * for it, and one that goes on is its owner's again. */
 static void view_run_that_rests_is_read_again(void **state)
 {
-    const char *const id[] = {"a", "b", "c", "d", "e", "f", "g"};
+    static const char *const id[] = {"a", "b", "c", "d", "e", "f",
+                                     "g", "h", "i", "j", "k"};
     struct fault f = {0};
+    uint64_t mark, of_d, version;
 
     (void)state;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 11; i++) {
         assert_int_equal(view_add_run(v, id[i], "", &h), ERR_OK);
-        if (i < 6)
+        if (i < 10)
             rest(id[i], true);
     }
-    assert_int_equal(view_wake_run(v, "g", &f), ERR_OK);
-    assert_int_equal(view_wake_run(v, "none", &f), ERR_OK);
+    assert_int_equal(view_wake_run(v, "k", &mark, &f), ERR_OK);
+    assert_int_equal(view_wake_run(v, "none", &mark, &f), ERR_OK);
     assert_int_equal(fetched, 0);
-    for (int i = 0; i < 6; i++)
-        assert_int_equal(view_wake_run(v, id[i], &f), ERR_OK);
+    version = view_version(v);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(view_wake_run(v, id[i], &mark, &f), ERR_OK);
+    assert_true(view_version(v) >= version + 10);
     assert_int_equal(awake(), VIEW_AWAKE_MAX);
-    assert_int_equal(view_wake_run(v, "c", &f), ERR_OK); /* used, not read */
-    assert_int_equal(fetched, 6);
-    assert_int_equal(view_wake_run(v, "a", &f), ERR_OK); /* instead of d */
+    assert_int_equal(view_wake_run(v, "d", &of_d, &f), ERR_OK);
+    assert_int_equal(view_wake_run(v, "c", &mark, &f), ERR_OK); /* used */
+    assert_int_equal(fetched, 10);
+    for (int i = 4; i < 10; i++)
+        assert_int_equal(view_wake_run(v, id[i], &mark, &f), ERR_OK);
+    assert_false(view_slept_since(v, "d", of_d));
+    assert_int_equal(view_wake_run(v, "a", &mark, &f), ERR_OK); /* for d */
+    assert_int_equal(fetched, 11);
+    assert_true(view_slept_since(v, "d", of_d));
+    assert_false(view_slept_since(v, "none", 0));
     view_lock(v);
     assert_non_null(view_run_find(v, "c")->whole);
     assert_null(view_run_find(v, "d")->whole);
     view_unlock(v);
     rest("a", false);
+    assert_false(view_slept_since(v, "a", mark)); /* whole all the time */
+    rest("a", true);
+    assert_true(view_slept_since(v, "a", mark));
     view_remove_run(v, "c");
     assert_int_equal(awake(), VIEW_AWAKE_MAX - 2);
 }
 
-/* What cannot be read is said; a run that is gone is nobody's fault. */
+/* What cannot be read is said, and that a run is gone. */
 static void view_run_that_cannot_be_read_is_said(void **state)
 {
     struct fault f = {0};
+    uint64_t mark;
 
     (void)state;
     assert_int_equal(view_add_run(v, "a", "", &h), ERR_OK);
     rest("a", true);
     fetch_err = ERR_IO;
-    assert_int_equal(view_wake_run(v, "a", &f), ERR_IO);
+    assert_int_equal(view_wake_run(v, "a", &mark, &f), ERR_IO);
     fetch_err = ERR_NOENT;
-    assert_int_equal(view_wake_run(v, "a", &f), ERR_OK);
+    assert_int_equal(view_wake_run(v, "a", &mark, &f), ERR_NOENT);
     fetch_err = ERR_OK;
     mem_fail_at(1, 0);
-    assert_int_equal(view_wake_run(v, "a", &f), ERR_NOMEM);
+    assert_int_equal(view_wake_run(v, "a", &mark, &f), ERR_NOMEM);
     mem_fail_at(0, 0);
     assert_int_equal(awake(), 0);
-    assert_int_equal(view_wake_run(v, "a", &f), ERR_OK);
+    assert_int_equal(view_wake_run(v, "a", &mark, &f), ERR_OK);
     assert_int_equal(awake(), 1);
 }
 

@@ -870,6 +870,38 @@ static void free_branch(struct world *w, branch_id id)
     apply(w, &r);
 }
 
+/* A run that ended has freed its tip, too: what is kept of it is whole, though
+ * the shapes of what took few bytes are gone. */
+static void history_that_rests_has_the_setting_of_its_tip(void **state)
+{
+    struct world w = {0};
+    json_t *wanted = json_pack("{s:f}", "learning_rate", 2 * 0.1);
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    progress(&w, 1, 0, 4, 2, 1);
+    branch(&w, 2, 1, BRANCH_TRAINING);
+    progress(&w, 2, 4, 4, 2, 0.5);
+    choice(&w, 2, 5);
+    epoch(&w, 1, 2, true, true, 0.5);
+    free_branch(&w, 1);
+    free_branch(&w, 2);
+    assert_non_null(history_branch(&w.h, 2)->few);
+    for (int times = 0; times < 2; times++) {
+        json_t *kept;
+
+        history_rest(&w.h);
+        assert_int_equal(w.h.shapes, 0);
+        assert_non_null(history_branch(&w.h, 2));
+        kept = history_branch_setting(&w.h, history_branch(&w.h, 2));
+        assert_true(json_equal(kept, wanted));
+        json_decref(kept);
+    }
+    json_decref(wanted);
+    history_deinit(&w.h);
+}
+
 /* However many branches were freed, their points together are bounded, and
  * still hold everything that was reported. */
 static void history_freed_points_are_bounded(void **state)
@@ -1014,6 +1046,7 @@ int main(void)
         cmocka_unit_test(history_progress_is_bounded_and_complete),
         cmocka_unit_test(history_values_stand_at_their_points),
         cmocka_unit_test(history_epoch_has_values_of_its_test),
+        cmocka_unit_test(history_that_rests_has_the_setting_of_its_tip),
         cmocka_unit_test(history_freed_points_are_bounded),
         cmocka_unit_test(history_trial_keeps_its_branch),
         cmocka_unit_test(history_marks_what_is_not_finite),
