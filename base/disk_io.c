@@ -49,6 +49,11 @@ static int system_exchange(const char *a, const char *b)
     return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
 }
 
+static int system_rename_new(const char *from, const char *to)
+{
+    return renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+}
+
 static const struct disk_ops system_ops = {
     .open = system_open,
     .read = read,
@@ -60,6 +65,7 @@ static const struct disk_ops system_ops = {
     .close = close,
     .rename = rename,
     .exchange = system_exchange,
+    .rename_new = system_rename_new,
     .link = link,
     .unlink = unlink,
     .mkdir = mkdir,
@@ -431,11 +437,15 @@ enum err disk_in_open(struct disk_in *in, const struct disk_ops *ops,
     in->path = mem_strdup(path);
     if (!in->path)
         return fault_set(f, ERR_NOMEM, "%s: out of memory", path);
-    in->fd = open_again(in->ops, path, O_RDONLY, 0);
+    /* A pipe that nobody writes to is refused at once, not waited for. */
+    in->fd = open_again(in->ops, path, O_RDONLY | O_NONBLOCK, 0);
     if (in->fd >= 0 && in->ops->size(in->fd, &in->bytes) == 0)
         return ERR_OK;
-    err = fault_errno(f, errno == ENOENT ? ERR_NOENT : ERR_IO, errno, "open %s",
-                      path);
+    if (in->fd >= 0 && errno == EINVAL)
+        err = fault_set(f, ERR_IO, "open %s: it is no regular file", path);
+    else
+        err = fault_errno(f, errno == ENOENT ? ERR_NOENT : ERR_IO, errno,
+                          "open %s", path);
     disk_in_close(in);
     return err;
 }

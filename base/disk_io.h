@@ -30,6 +30,9 @@ struct disk_ops {
     int (*close)(int fd);
     int (*rename)(const char *from, const char *to);
     int (*exchange)(const char *a, const char *b); /* in one step */
+    /* Never takes the place of a file: EEXIST. EINVAL, ENOSYS: the file system
+     * cannot do it. */
+    int (*rename_new)(const char *from, const char *to);
     int (*link)(const char *from, const char *to);
     int (*unlink)(const char *path);
     int (*mkdir)(const char *path, mode_t mode);

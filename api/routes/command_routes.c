@@ -403,7 +403,7 @@ static const struct {
     [COMMAND_DELETE] = {NULL, take_delete},
     [COMMAND_READ] = {read_params, take_read},
     [COMMAND_ADD] = {add_params, take_add},
-    [COMMAND_UPLOAD] = {NULL, take_upload},
+    [COMMAND_UPLOAD] = {upload_params, take_upload},
     [COMMAND_UPLOADED] = {NULL, take_upload},
 };
 

@@ -42,8 +42,8 @@ void given_respond(const struct route_call *call, struct response *out)
         return;
     err = state ? file_join(path, state, name, NULL) : ERR_NOENT;
     if (!err)
-        err = log_read(path, 0, LOG_PIECE_MAX, &all);
-    if (!err && all.len == LOG_PIECE_MAX) {
+        err = log_read(path, 0, LOG_PIECE_MAX + 1, &all);
+    if (!err && all.len > LOG_PIECE_MAX) {
         mem_free(all.bytes);
         err = ERR_LIMIT;
     }

@@ -87,7 +87,7 @@ enum err log_read(const char *path, int64_t offset, size_t limit,
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     enum err err;
 
-    assert(limit <= LOG_PIECE_MAX);
+    assert(limit <= LOG_PIECE_MAX + 1);
     if (fd < 0)
         return errno == ENOENT  ? ERR_NOENT
                : errno == ELOOP ? ERR_INVAL

@@ -28,9 +28,10 @@ struct log_piece {
     uint64_t from, next; /* place of the first byte, and behind the last */
 };
 
-/* Reads at most @limit bytes of @path from byte @offset on; a negative one
- * counts from the end, one beyond the end is the end, one that is not kept any
- * more is the first that is. Blocks for the disk.
+/* Reads at most @limit bytes (LOG_PIECE_MAX, and one to see whether there are
+ * more) of @path from byte @offset on; a negative one counts from the end, one
+ * beyond the end is the end, one that is not kept any more is the first that
+ * is. Blocks for the disk.
  * Errors: ERR_NOENT there is none, ERR_INVAL it is no regular file, ERR_IO,
  * ERR_NOMEM. */
 enum err log_read(const char *path, int64_t offset, size_t limit,

@@ -254,7 +254,7 @@ static const struct route table[] = {
      "tables of the parameter server",
      .answer = "tables"},
     COMMANDS_ON("/tables/{table}/rows/{row}", NULL),
-    COMMANDS_ON("/data/{upload}", upload_params),
+    COMMANDS_ON("/data/{upload}", uploaded_params),
     {"GET", "/searchers", ROUTE_API, page_params, handle_searchers,
      "searchers, with the schema of their settings",
      .answer = "searchers"},

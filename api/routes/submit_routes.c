@@ -27,12 +27,20 @@ const struct shape submit_shapes[] = {
     {NULL, NULL},
 };
 
+#define UPLOAD_PARAM                                                           \
+    {                                                                          \
+        .type = PARAM_TEXT, .name = "upload",                                  \
+        .help =                                                                \
+            "name of the file: 1 to 128 of A-Z a-z 0-9 . _ -, which begins "   \
+            "with a letter or digit",                                          \
+        .choices = "data.csv"                                                  \
+    }
+
+const struct route_param uploaded_params[] = {UPLOAD_PARAM,
+                                              {.type = PARAM_END}};
+
 const struct route_param upload_params[] = {
-    {.type = PARAM_TEXT,
-     .name = "upload",
-     .help = "name of the file: 1 to 128 of A-Z a-z 0-9 . _ -, which begins "
-             "with a letter or digit",
-     .choices = "data.csv"},
+    UPLOAD_PARAM,
     {.type = PARAM_INT,
      .name = "offset",
      .help = "where the piece begins",
@@ -45,7 +53,8 @@ const struct route_param upload_params[] = {
      .max = BYTES_MAX},
     {.type = PARAM_BOOL,
      .name = "anew",
-     .help = "gives up what is there of an upload of that name"},
+     .help = "gives up what is there of an upload of that name; with offset 0 "
+             "alone"},
     {.type = PARAM_END}};
 
 const struct route_param submit_params[] = {
@@ -144,10 +153,13 @@ bool take_upload(const struct route_call *call, const json_t *body,
 
 static void upload_fill(const struct route_call *call, struct desk_request *r)
 {
-    const struct route_arg *size = route_arg(call, "size");
+    const struct route_arg *size;
 
     snprintf(r->upload, sizeof(r->upload), "%s",
              route_arg(call, "upload")->text);
+    if (r->command == COMMAND_UPLOADED)
+        return;
+    size = route_arg(call, "size");
     r->offset = (uint64_t)route_arg(call, "offset")->number;
     r->size = size->given ? (uint64_t)size->number : UINT64_MAX;
     r->anew = route_arg(call, "anew")->number;

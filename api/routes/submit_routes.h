@@ -21,7 +21,7 @@ route_command take_delete;
 
 /* GET, POST /data/{upload}: a file of the service's data folder, by its name.
  * Refused by a server that holds one run, and for a name that is none. */
-extern const struct route_param upload_params[];
+extern const struct route_param upload_params[], uploaded_params[];
 route_command take_upload;
 
 /* Gives @r the parameters of a submission or an upload; other commands have

@@ -18,7 +18,8 @@
 #include <sys/statvfs.h>
 
 enum {
-    LIST_BYTES_MAX = UPLOADS_MAX * (DESK_UPLOAD_MAX + 1),
+    LINE_BYTES_MAX = DESK_UPLOAD_MAX + 24, /* a name, a number */
+    LIST_BYTES_MAX = UPLOADS_MAX * LINE_BYTES_MAX,
     UPLOAD_MODE = 0640
 };
 
@@ -67,20 +68,40 @@ static void not_stored(const struct fault *f, struct response *out)
         response_json(out, 200, NULL); /* 503 */
     else
         response_problem(out, 507, "not_stored", NULL,
-                         "%s; nothing was changed", f->text);
+                         "%s; nothing of the piece was kept", f->text);
 }
 
 /* ---- the list ------------------------------------------------------------ */
 
+#define SIZE_UNKNOWN UINT64_MAX
+
 /* What all uploads take, without that of one name. */
 struct sum {
-    uint64_t bytes;
-    unsigned open;    /* not complete */
-    struct text list; /* the names of those that are there */
+    uint64_t bytes;     /* announced, or there */
+    uint64_t announced; /* for the one name; SIZE_UNKNOWN */
+    unsigned names;     /* in the list */
+    unsigned open;      /* not complete */
+    struct text list;   /* those that are there */
 };
 
+/* Who edits the file may have written any number. */
+static void add_bytes(struct sum *sum, uint64_t bytes)
+{
+    sum->bytes =
+        bytes > UINT64_MAX - sum->bytes ? UINT64_MAX : sum->bytes + bytes;
+}
+
+static void list_upload(struct sum *sum, const char *name, uint64_t announced)
+{
+    if (announced == SIZE_UNKNOWN)
+        text_printf(&sum->list, "%s\n", name);
+    else
+        text_printf(&sum->list, "%s %" PRIu64 "\n", name, announced);
+    sum->names++;
+}
+
 static void add_upload(const struct upload_place *p, const char *name,
-                       struct sum *sum)
+                       uint64_t announced, struct sum *sum)
 {
     struct paths at;
     struct stat st;
@@ -91,18 +112,22 @@ static void add_upload(const struct upload_place *p, const char *name,
         return;
     bytes = bytes_of(at.whole);
     there = bytes >= 0;
-    sum->bytes += there ? (uint64_t)bytes : 0;
+    add_bytes(sum, there ? (uint64_t)bytes : 0);
     if (lstat(at.part, &st) == 0 && S_ISREG(st.st_mode)) {
         if (st.st_mtime + UPLOAD_IDLE_S < clock_wall() / 1000000000) {
             disk_system()->unlink(at.part);
         } else {
-            sum->bytes += (uint64_t)st.st_size;
+            bytes = st.st_size;
+            add_bytes(sum,
+                      announced != SIZE_UNKNOWN && announced > (uint64_t)bytes
+                          ? announced
+                          : (uint64_t)bytes);
             sum->open++;
             there = true;
         }
     }
     if (there)
-        text_printf(&sum->list, "%s\n", name);
+        list_upload(sum, name, announced);
 }
 
 /* Whether a line can be the name of an upload: who edits the file may err. */
@@ -110,6 +135,18 @@ static bool is_name(const char *line)
 {
     return *line && *line != '.' && !strchr(line, '/') &&
            strlen(line) <= DESK_UPLOAD_MAX;
+}
+
+/* Cuts the bytes that were announced off @line. */
+static uint64_t announced_in(char *line)
+{
+    char *space = strchr(line, ' ');
+
+    if (!space)
+        return SIZE_UNKNOWN;
+    *space = '\0';
+    return space[1] >= '0' && space[1] <= '9' ? strtoull(space + 1, NULL, 10)
+                                              : SIZE_UNKNOWN;
 }
 
 /* Sums up all uploads but @name. Errors: ERR_IO, ERR_NOMEM. */
@@ -120,15 +157,20 @@ static enum err sum_up(const struct upload_place *p, const char *path,
     size_t len;
     enum err err = ERR_OK;
 
-    *out = (struct sum){.bytes = 0};
+    *out = (struct sum){.announced = SIZE_UNKNOWN};
     if (exists(path))
         err = file_read(path, LIST_BYTES_MAX, &list, &len, f);
     if (err)
         return err;
     rest = list;
-    for (char *line; rest && (line = strsep(&rest, "\n"));)
+    for (char *line; rest && (line = strsep(&rest, "\n"));) {
+        uint64_t announced = announced_in(line);
+
         if (is_name(line) && strcmp(line, name) != 0)
-            add_upload(p, line, out);
+            add_upload(p, line, announced, out);
+        else if (is_name(line))
+            out->announced = announced;
+    }
     mem_free(list);
     return text_lost(&out->list)
                ? fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM))
@@ -137,13 +179,10 @@ static enum err sum_up(const struct upload_place *p, const char *path,
 
 /* ---- beginning ----------------------------------------------------------- */
 
-/* True: @size more bytes may come. */
-static bool has_room(const struct upload_place *p, const char *name,
-                     uint64_t size, const struct sum *sum, struct response *out)
+/* True: another upload of @size bytes may begin beside those of @sum. */
+static bool may_begin(const struct upload_place *p, uint64_t size,
+                      const struct sum *sum, struct response *out)
 {
-    struct statvfs fs;
-    uint64_t room;
-
     if (sum->open >= UPLOADS_OPEN_MAX) {
         response_problem(out, 429, "too_many_uploads", NULL,
                          "%u uploads are under way; complete one, or wait for "
@@ -151,8 +190,14 @@ static bool has_room(const struct upload_place *p, const char *name,
                          sum->open);
         return false;
     }
-    if (sum->bytes > p->all_max || size > p->all_max - sum->bytes ||
-        text_length(&sum->list) + strlen(name) + 1 > LIST_BYTES_MAX) {
+    if (sum->names >= UPLOADS_MAX) {
+        response_problem(out, 413, "uploads_full", NULL,
+                         "%u uploads are in the data folder, and no more are "
+                         "kept: remove files there",
+                         sum->names);
+        return false;
+    }
+    if (sum->bytes > p->all_max || size > p->all_max - sum->bytes) {
         response_problem(out, 413, "uploads_full", NULL,
                          "expected at most %" PRIu64 " bytes of uploads in all "
                          "(mltune serve --uploads), found %" PRIu64
@@ -160,6 +205,18 @@ static bool has_room(const struct upload_place *p, const char *name,
                          p->all_max, sum->bytes, size);
         return false;
     }
+    return true;
+}
+
+/* True: @size more bytes fit on the disk, and leave some for others. */
+static bool has_room(const struct upload_place *p, uint64_t size,
+                     struct response *out)
+{
+    struct statvfs fs;
+    uint64_t room;
+
+    if (size == 0)
+        return true;
     if (statvfs(p->data, &fs) != 0)
         return true; /* writing will tell */
     room = (uint64_t)fs.f_bavail * fs.f_frsize;
@@ -172,18 +229,12 @@ static bool has_room(const struct upload_place *p, const char *name,
     return false;
 }
 
-/* An empty file for what comes, listed first: what is on the disk is counted.
- */
-static enum err make_part(const struct paths *at, const char *list_path,
-                          const struct text *list, struct fault *f)
+/* An empty file for what comes. */
+static enum err make_part(const struct paths *at, struct fault *f)
 {
     const struct disk_ops *disk = disk_system();
-    enum err err =
-        file_write(list_path, text_so_far(list), text_length(list), f);
     int fd;
 
-    if (err)
-        return err;
     disk->unlink(at->part);
     fd = disk->open(at->part,
                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -194,28 +245,59 @@ static enum err make_part(const struct paths *at, const char *list_path,
     return ERR_OK;
 }
 
-static bool begin(const struct upload_place *p, const struct desk_request *r,
-                  const struct paths *at, uint64_t size, struct response *out)
+/* Lists the upload: what is on the disk is counted. */
+static enum err announce(const char *list_path, const char *name, uint64_t size,
+                         struct sum *sum, struct fault *f)
+{
+    list_upload(sum, name, size);
+    if (text_lost(&sum->list))
+        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    return file_write(list_path, text_so_far(&sum->list),
+                      text_length(&sum->list), f);
+}
+
+static void wrong_size(const struct desk_request *r, uint64_t announced,
+                       uint64_t size, struct response *out)
+{
+    struct response_faults faults = {0};
+
+    response_fault_add(&faults, "/query/size",
+                       "expected %" PRIu64 ", found %" PRIu64, announced, size);
+    response_problem(out, 409, "wrong_size", &faults,
+                     "%s was begun as a file of %" PRIu64
+                     " bytes: go on with size=%" PRIu64
+                     ", or begin at 0 with anew=true",
+                     r->upload, announced, announced);
+}
+
+/* Whether the piece may come, the first one if @begins: then its file is there,
+ * and listed. One that goes on with what no list knows is as a first one. */
+static bool admit(const struct upload_place *p, const struct desk_request *r,
+                  const struct paths *at, uint64_t size, bool begins,
+                  struct response *out)
 {
     char list[FILE_PATH_MAX];
     struct sum sum = {.bytes = 0};
     struct fault f = {0};
     enum err err = file_join(list, p->state, "uploads", &f);
-    bool begun = false;
+    bool fits = false, known;
 
     if (!err)
         err = sum_up(p, list, r->upload, &sum, &f);
-    if (!err && has_room(p, r->upload, size, &sum, out)) {
-        text_printf(&sum.list, "%s\n", r->upload);
-        err = text_lost(&sum.list)
-                  ? fault_set(&f, ERR_NOMEM, "%s", err_text(ERR_NOMEM))
-                  : make_part(at, list, &sum.list, &f);
-        begun = !err;
-    }
+    known = !begins && sum.announced != SIZE_UNKNOWN;
+    if (!err && known && sum.announced != size)
+        wrong_size(r, sum.announced, size, out);
+    else if (!err)
+        fits = (known || may_begin(p, size, &sum, out)) &&
+               has_room(p, size - r->offset, out);
+    if (fits && !known)
+        err = announce(list, r->upload, size, &sum, &f);
+    if (fits && !err && begins)
+        err = make_part(at, &f);
     if (err)
         not_stored(&f, out);
     text_deinit(&sum.list);
-    return begun;
+    return fits && !err;
 }
 
 /* ---- a piece ------------------------------------------------------------- */
@@ -238,7 +320,9 @@ static int write_all(int fd, const char *bytes, size_t len, uint64_t offset)
     return disk->fsync(fd);
 }
 
-/* The piece at its place. False: @out says why not, and it is not there. */
+/* The piece at its place. False: @out says why not, and it is not there; a
+ * first one leaves no file, which would keep the bytes announced from others.
+ */
 static bool append(const struct paths *at, const struct desk_request *r,
                    struct response *out)
 {
@@ -248,7 +332,8 @@ static bool append(const struct paths *at, const struct desk_request *r,
     struct fault f = {0};
     int why = errno;
 
-    if (failed && fd >= 0 && disk->resize(fd, r->offset) != 0)
+    if (failed &&
+        (r->offset == 0 || (fd >= 0 && disk->resize(fd, r->offset) != 0)))
         disk->unlink(at->part); /* what is there is not known any more */
     if (fd >= 0)
         disk->close(fd);
@@ -276,6 +361,21 @@ static void take_back(const struct paths *at, uint64_t bytes)
         disk->close(fd);
 }
 
+/* In one step where the file system can; a link never takes a place either. */
+static int give_name(const struct paths *at)
+{
+    const struct disk_ops *disk = disk_system();
+
+    if (disk->rename_new(at->part, at->whole) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    if (disk->link(at->part, at->whole) != 0)
+        return -1;
+    disk->unlink(at->part);
+    return 0;
+}
+
 /* The whole file gets its name, unless something has got it meanwhile. */
 static void finish(const struct paths *at, const struct desk_request *r,
                    uint64_t size, struct response *out)
@@ -283,12 +383,14 @@ static void finish(const struct paths *at, const struct desk_request *r,
     const struct disk_ops *disk = disk_system();
     struct fault f = {0};
 
-    if (disk->link(at->part, at->whole) == 0) {
-        disk->unlink(at->part);
+    if (give_name(at) == 0) {
         if (disk_flush_parent(disk, at->whole, &f) == ERR_OK)
             respond(r->upload, size, true, out);
         else
-            not_stored(&f, out);
+            response_problem(out, 507, "not_flushed", NULL,
+                             "%s; %s is in the data folder, whole, but a loss "
+                             "of power may take it",
+                             f.text, r->upload);
     } else if (errno == EEXIST) {
         response_problem(out, 409, "already_exists", NULL,
                          "there is a file %s in the data folder meanwhile; the "
@@ -327,7 +429,11 @@ static bool may_come(const struct upload_place *p, const struct desk_request *r,
                          "expected a piece within the %" PRIu64 " bytes of the "
                          "file, found %zu from %" PRIu64 " on",
                          size, r->len, r->offset);
-    else if (r->len == 0 && size > 0)
+    else if (r->anew && r->offset > 0)
+        response_problem(out, 422, "invalid_piece", NULL,
+                         "expected anew with offset 0 alone, found %" PRIu64,
+                         r->offset);
+    else if (r->len == 0 && r->offset < size)
         response_problem(out, 422, "invalid_piece", NULL,
                          "expected bytes of the file as the body, found none");
     else if (size > p->file_max)
@@ -367,6 +473,7 @@ void upload_take(const struct upload_place *p, const struct desk_request *r,
     struct fault f = {0};
     struct paths at;
     int64_t there;
+    bool begins;
 
     assert(p->data && p->state && r->body);
     if (paths_of(p, r->upload, &at, &f) != ERR_OK) {
@@ -378,14 +485,14 @@ void upload_take(const struct upload_place *p, const struct desk_request *r,
     if (!may_come(p, r, size, &at, out))
         return;
     there = bytes_of(at.part);
-    if (r->offset == 0 && (there <= 0 || r->anew)) {
-        if (!begin(p, r, &at, size, out))
-            return;
-    } else if (there < 0 || (uint64_t)there != r->offset) {
+    begins = r->offset == 0 && (there <= 0 || r->anew);
+    if (!begins && (there < 0 || (uint64_t)there != r->offset)) {
         wrong_offset(r, there < 0 ? 0 : (uint64_t)there, out);
         return;
     }
-    if (!append(&at, r, out))
+    if (!admit(p, r, &at, size, begins, out))
+        return;
+    if ((begins || r->len > 0) && !append(&at, r, out))
         return;
     if (r->offset + r->len == size)
         finish(&at, r, size, out);

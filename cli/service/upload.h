@@ -9,8 +9,10 @@
  * Names hold no '/' and begin with no '.' (api/routes/submit_routes.h), and no
  * link is followed, so nothing outside the folder is touched.
  *
- * The file `uploads` of the state folder lists the names, a line each: for the
- * limit of all of them together.
+ * The file `uploads` of the state folder lists them, a line each: the name and
+ * the bytes announced for it. The limit of all of them together is kept by what
+ * is announced; a line without bytes, of an older version, counts what is
+ * there.
  */
 #ifndef CLI_UPLOAD_H
 #define CLI_UPLOAD_H
@@ -34,9 +36,12 @@ struct upload_place {
 };
 
 /* Takes the piece in @r, whose name fits, and answers: how much of the file is
- * there. Refuses: 409 already_exists, wrong_offset, not_supported; 413
+ * there. No bytes at the end of a file that is all there give it its name.
+ * Refuses: 409 already_exists, wrong_offset, wrong_size, not_supported; 413
  * upload_too_long, uploads_full; 422 invalid_piece; 429 too_many_uploads; 507
- * no_room, not_stored. A piece that is refused leaves what was there. */
+ * no_room, not_stored. A piece that is refused leaves what was there, but for
+ * one with which an upload was to begin anew. 507 not_flushed: the file has its
+ * name, which a loss of power may take. */
 void upload_take(const struct upload_place *p, const struct desk_request *r,
                  struct response *out);
 

@@ -245,6 +245,18 @@ class Described(test_serve.Service):
         self.assertEqual(faults(times, None, {}), [])
         self.assertNotEqual(faults(times, "today", {}), [])
 
+    def test_parameters_are_those_of_the_method(self):
+        """Where a piece belongs is nothing to ask about an upload."""
+        client = Stranger(self.address, self.token)
+        for name, want in (("get_data_upload", {"upload"}),
+                           ("post_data_upload",
+                            {"upload", "offset", "size", "anew"})):
+            _, _, operation = client.operations[name]
+            self.assertEqual({p["name"] for p in operation["parameters"]
+                              if p["in"] != "header"}, want)
+        refused = self.get("/api/v1/data/x?offset=1", 400)
+        self.assertEqual(refused["code"], "invalid_parameter")
+
     def test_problems_are_described_too(self):
         """What is refused answers as the description says."""
         client = Stranger(self.address, self.token)

@@ -41,6 +41,15 @@ class Upload(test_serve.Service):
                            "tuner": {"strategy": "fixed"},
                            "stop": {"max_epochs": 2}})
         self.wait_for_status(run, "finished")
+        # A given configuration may be as long as a body.
+        kept = self.folder / f".mltune/runs/{run}/given.json"
+        text = kept.read_text()
+        kept.write_text(text + " " * ((1 << 20) - len(text)))
+        given = self.get(f"/api/v1/runs/{run}/config?form=given")
+        self.assertEqual(given["app"]["data"], "train.csv")
+        kept.write_text(text + " " * ((1 << 20) + 1 - len(text)))
+        refused = self.get(f"/api/v1/runs/{run}/config?form=given", 500)
+        self.assertEqual(refused["code"], "config_not_readable")
 
     def test_pieces_resume_where_they_were(self):
         """Also after a restart of the service, and only there."""
@@ -66,6 +75,20 @@ class Upload(test_serve.Service):
         self.assertEqual(self.files(), ["big"])
         self.assertEqual((self.folder / "data/big").read_bytes(), whole)
         self.assertTrue(self.get("/api/v1/data/big")["complete"])
+
+    def test_what_was_whole_when_the_service_was_killed(self):
+        """All bytes were there, but not the name: --resume gives it."""
+        self.put("k.csv", CSV[:100], f"?size={len(CSV)}")
+        self.end()
+        (self.folder / "data/.k.csv.upload").write_text(CSV)
+        self.launch()
+        self.write("k.csv", CSV)
+        done = self.mltune("upload", "k.csv")
+        self.assert_code(done, 1)
+        self.assertIn("--resume goes on", done.err)
+        self.assert_code(self.mltune("upload", "k.csv", "--resume"), 0)
+        self.assertEqual(self.files(), ["k.csv"])
+        self.assertEqual((self.folder / "data/k.csv").read_text(), CSV)
 
     def test_anew_gives_up_what_was_there(self):
         self.put("x", b"old old", "?size=100")
@@ -94,13 +117,15 @@ class Upload(test_serve.Service):
         for query, body, code in (
                 ("?size=3", b"four", "invalid_piece"),
                 ("?size=3&offset=3", b"x", "invalid_piece"),
-                ("?size=3", b"", "invalid_piece")):
+                ("?size=3", b"", "invalid_piece"),
+                ("?size=3&offset=1&anew=true", b"x", "invalid_piece")):
             refused = self.put("y", body, query, 422)
             self.assertEqual(refused["code"], code)
         self.put("y", b"x", "?offset=-1", 400)
         self.put("y", b"x", f"?offset={2**63}", 400)
         self.put("y", b"x", f"?offset={10**17}", 413)
-        self.put("y", b"x" * (1 << 20) + b"x", "", 413)
+        # The head alone: the answer comes before a body could be sent.
+        self.put("y", b"x", "", 413, Content_Length=str((1 << 20) + 1))
         self.assertEqual(self.files(),
                          ["dangling", "l", "link", "there"])
         code, _, answer = self.ask("GET", "/api/v1/data/y")
@@ -129,6 +154,17 @@ class Upload(test_serve.Service):
         os.utime(self.folder / "data/.p3.upload", (old, old))
         self.put("q", b"x", "?size=2")
         self.assertNotIn(".p3.upload", self.files())
+
+    def test_what_is_announced_counts(self):
+        """Small first pieces of large files cannot pass the limit."""
+        for name in ("a", "b"):
+            self.put(name, b"x", f"?size={2 << 20}")
+        refused = self.put("c", b"x", f"?size={2 << 20}", 413)
+        self.assertEqual(refused["code"], "uploads_full")
+        refused = self.put("a", b"x", f"?size={3 << 20}&offset=1", 409)
+        self.assertEqual(refused["code"], "wrong_size")
+        self.assertEqual(refused["errors"][0]["pointer"], "/query/size")
+        self.assertEqual(self.files(), [".a.upload", ".b.upload"])
 
     def test_a_disk_without_room(self):
         """More than the disk has is refused before anything is written."""
@@ -191,6 +227,10 @@ class Upload(test_serve.Service):
         self.assert_code(done, 2)
         self.assertIn("--as gives one", done.err)
         self.assert_code(self.mltune("upload", "nowhere"), 74)
+        os.mkfifo(self.folder / "pipe")
+        done = self.mltune("upload", "pipe")
+        self.assert_code(done, 74)
+        self.assertIn("it is no regular file", done.err)
 
     def test_nobody_is_there(self):
         self.end()

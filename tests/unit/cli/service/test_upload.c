@@ -2,6 +2,7 @@
  * What is refused over HTTP is in tests/process/test_upload.py. */
 #include "cli/service/upload.h"
 
+#include "base/disk_io.h"
 #include "base/file_io.h"
 #include "base/mem.h"
 #include "tests/unit/fixture/check.h"
@@ -9,6 +10,7 @@
 #include "tests/unit/fixture/scratch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,23 +37,33 @@ static const char *at(const char *name)
     return path;
 }
 
-/* Puts @text as "f" at @offset of @size; the status. */
-static int put(const char *text, uint64_t offset, uint64_t size)
+/* Puts @text as @name at @offset of @size, with a limit of @all bytes; the
+ * status. @answer[400] (NULL: not wanted): what was answered. */
+static int put_as(const char *name, const char *text, uint64_t offset,
+                  uint64_t size, uint64_t all, bool anew, char *answer)
 {
-    const struct upload_place p = {data, state, 1 << 20, 1 << 20};
+    const struct upload_place p = {data, state, 1 << 20, all};
     struct desk_request r = {.command = COMMAND_UPLOAD,
-                             .upload = "f",
                              .offset = offset,
                              .size = size,
+                             .anew = anew,
                              .body = (char *)text,
                              .len = strlen(text)};
     struct response out = {0};
     int status;
 
+    snprintf(r.upload, sizeof(r.upload), "%s", name);
     upload_take(&p, &r, &out);
     status = out.status;
+    if (answer)
+        snprintf(answer, 400, "%.*s", (int)out.len, out.body);
     response_deinit(&out);
     return status;
+}
+
+static int put(const char *text, uint64_t offset, uint64_t size)
+{
+    return put_as("f", text, offset, size, 1 << 20, false, NULL);
 }
 
 /* Whether the data folder has @name with @text; NULL: it has none of it. */
@@ -118,8 +130,160 @@ static void upload_list_may_be_anything(void **unused)
     assert_int_equal(file_write(at("old"), "x", 1, NULL), ERR_OK);
     assert_int_equal(put("some ", 0, 10), 200);
     assert_int_equal(file_read(path, 1000, &found, &len, NULL), ERR_OK);
-    assert_string_equal(found, "old\nf\n");
+    assert_string_equal(found, "old\nf 10\n");
     mem_free(found);
+    unlink(at("old"));
+    unlink(at(".f.upload"));
+}
+
+/* A service killed before it gave the name: all bytes are there. */
+static void upload_that_is_whole_gets_its_name(void **unused)
+{
+    (void)unused;
+    assert_int_equal(put("some ", 0, 10), 200);
+    assert_int_equal(put("", 10, 10), 409); /* not yet */
+    assert_int_equal(put("", 5, 10), 422);
+    assert_int_equal(file_write(at(".f.upload"), "some bytes", 10, NULL),
+                     ERR_OK);
+    assert_int_equal(put("", 10, 10), 200);
+    expect("f", "some bytes");
+    expect(".f.upload", NULL);
+    unlink(at("f"));
+    /* Also one that no list knows. */
+    assert_int_equal(file_write(at(".g.upload"), "bytes", 5, NULL), ERR_OK);
+    assert_int_equal(put_as("g", "", 5, 5, 1 << 20, false, NULL), 200);
+    expect("g", "bytes");
+    unlink(at("g"));
+}
+
+/* The limit is of what was announced, whatever has come of it. */
+static void uploads_cannot_pass_the_limit_together(void **unused)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    char answer[400];
+
+    (void)unused;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(put_as(names[i], "x", 0, 10, 25, false, NULL),
+                         i < 2 ? 200 : 413);
+    expect(".c.upload", NULL);
+    assert_int_equal(put_as("a", "yy", 1, 20, 25, false, answer), 409);
+    assert_non_null(strstr(answer, "wrong_size"));
+    assert_non_null(strstr(answer, "go on with size=10"));
+    expect(".a.upload", "x");
+    assert_int_equal(put_as("a", "yy", 1, UINT64_MAX, 25, false, NULL), 409);
+    assert_int_equal(put_as("a", "yy", 0, 16, 25, true, NULL), 413);
+    expect(".a.upload", "x");
+    assert_int_equal(put_as("a", "yy", 1, 10, 25, true, NULL), 422);
+    /* What no list knows counts once it goes on. */
+    assert_int_equal(file_write(at(".d.upload"), "x", 1, NULL), ERR_OK);
+    assert_int_equal(put_as("d", "x", 1, 6, 25, false, NULL), 413);
+    assert_int_equal(put_as("d", "x", 1, 5, 25, false, NULL), 200);
+    assert_int_equal(put_as("c", "x", 0, 1, 25, false, NULL), 413);
+    assert_int_equal(put_as("a", "yy", 0, 9, 25, true, NULL), 200);
+    assert_int_equal(put_as("c", "x", 0, 1, 25, false, NULL), 200);
+    unlink(at(".a.upload"));
+    unlink(at(".b.upload"));
+    unlink(at(".d.upload"));
+    unlink(at("c"));
+}
+
+/* 4,096 of them, however long their names are. */
+static void uploads_are_counted_by_name(void **unused)
+{
+    static char list[UPLOADS_MAX * 8];
+    char path[1024], name[16], answer[400];
+    size_t n = 0;
+
+    (void)unused;
+    for (int i = 0; i < UPLOADS_MAX; i++) {
+        int fd;
+
+        snprintf(name, sizeof(name), "n%d", i);
+        n += (size_t)snprintf(list + n, sizeof(list) - n, "%s\n", name);
+        fd = open(at(name), O_CREAT | O_WRONLY, 0600);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+    snprintf(path, sizeof(path), "%s/uploads", state);
+    assert_int_equal(file_write(path, list, n, NULL), ERR_OK);
+    assert_int_equal(put_as("f", "x", 0, 1, 1 << 20, false, answer), 413);
+    assert_non_null(strstr(answer, "4096 uploads"));
+    unlink(at("n7"));
+    assert_int_equal(put("x", 0, 1), 200);
+    unlink(at("f"));
+    for (int i = 0; i < UPLOADS_MAX; i++) {
+        snprintf(name, sizeof(name), "n%d", i);
+        unlink(at(name));
+    }
+}
+
+/* A file system has the one way to give a name or the other. */
+static void upload_gets_its_name_by_a_link_too(void **unused)
+{
+    static const int error[] = {EINVAL, ENOSYS};
+
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        faulty_disk_on("rename_new", 1, error[i]);
+        assert_int_equal(put("bytes", 0, 5), 200);
+        assert_true(faulty_disk_failed());
+        faulty_disk_off();
+        expect("f", "bytes");
+        expect(".f.upload", NULL);
+        unlink(at("f"));
+    }
+    faulty_disk_on("link", 1, EPERM);
+    assert_int_equal(put("bytes", 0, 5), 200);
+    assert_false(faulty_disk_failed());
+    faulty_disk_off();
+    expect("f", "bytes");
+    unlink(at("f"));
+    /* What has the name meanwhile stays. */
+    faulty_disk_on("rename_new", 1, EEXIST);
+    assert_int_equal(put("bytes", 0, 5), 409);
+    faulty_disk_off();
+    expect("f", NULL);
+    expect(".f.upload", NULL);
+}
+
+static void a_new_name_replaces_nothing(void **unused)
+{
+    char other[1024];
+
+    (void)unused;
+    snprintf(other, sizeof(other), "%s/other", data);
+    assert_int_equal(file_write(other, "x", 1, NULL), ERR_OK);
+    assert_int_equal(file_write(at("f"), "y", 1, NULL), ERR_OK);
+    assert_int_equal(disk_system()->rename_new(other, at("f")), -1);
+    assert_int_equal(errno, EEXIST);
+    expect("f", "y");
+    unlink(at("f"));
+    unlink(other);
+}
+
+/* The file is there: the answer does not say otherwise. */
+static void upload_whose_folder_is_not_flushed_says_so(void **unused)
+{
+    char answer[400];
+
+    (void)unused;
+    for (unsigned nth = 1;; nth++) {
+        int status;
+
+        assert_true(nth < 20);
+        faulty_disk_on("fsync", nth, EIO);
+        status = put_as("f", "bytes", 0, 5, 1 << 20, false, answer);
+        faulty_disk_off();
+        assert_int_equal(status, 507);
+        if (access(at("f"), F_OK) == 0)
+            break;
+        assert_non_null(strstr(answer, "not_stored"));
+        expect(".f.upload", NULL); /* it would keep bytes from others */
+    }
+    assert_non_null(strstr(answer, "not_flushed"));
+    assert_non_null(strstr(answer, "is in the data folder, whole"));
+    unlink(at("f"));
 }
 
 int main(void)
@@ -127,6 +291,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(upload_survives_any_call_that_fails),
         cmocka_unit_test(upload_list_may_be_anything),
+        cmocka_unit_test(upload_that_is_whole_gets_its_name),
+        cmocka_unit_test(uploads_cannot_pass_the_limit_together),
+        cmocka_unit_test(uploads_are_counted_by_name),
+        cmocka_unit_test(upload_gets_its_name_by_a_link_too),
+        cmocka_unit_test(a_new_name_replaces_nothing),
+        cmocka_unit_test(upload_whose_folder_is_not_flushed_says_so),
     };
 
     return cmocka_run_group_tests(tests, setup, scratch_remove);
