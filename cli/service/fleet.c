@@ -367,24 +367,60 @@ static void try_missed(struct fleet *fleet)
     fleet->missed_len = n;
 }
 
-/* Runs that are new in the journal. One that cannot be read harms no other, and
- * those that were read before the journal failed are not asked for again. */
+static enum err see_end(void *ctx, const struct journal_run *run)
+{
+    bool *over = ctx;
+
+    *over = run_status_names_end(run->status) &&
+            strcmp(run->status, run_status_name(RUN_INTERRUPTED)) != 0;
+    return ERR_OK;
+}
+
+/* Whether run @id, which is not read yet, may be queued, held or under way.
+ * Where that cannot be said it may. */
+static bool in_use(const struct fleet *fleet, const char *id)
+{
+    struct job job;
+    bool over = false;
+
+    if (run_folder_alive(fleet->state, id))
+        return true;
+    return job_exists(fleet->state, id) &&
+           (journal_find_run(fleet->journal, id, see_end, &over, NULL) ||
+            !over || job_read(fleet->state, id, &job, NULL) || job.held);
+}
+
+static void take_run(struct fleet *fleet, const char *id)
+{
+    struct fault why = {0};
+
+    if (fleet_find(fleet, id))
+        return;
+    make_room(fleet); /* without, it is missed */
+    if (add(fleet, id, &why) != ERR_OK)
+        remember_missed(fleet, id, &why);
+}
+
+/* Runs that are new in the journal. Of more than can be listed those that are
+ * in use come first, however old they are, then the newest. One that cannot be
+ * read harms no other, and those that were read before the journal failed are
+ * not asked for again. */
 static enum err discover(struct fleet *fleet, struct fault *f)
 {
     struct ids ids = {0};
-    struct fault why = {0};
     enum err err =
         journal_each_new(fleet->journal, &fleet->newest, take_id, &ids, f);
     size_t from = ids.len > VIEW_RUNS_MAX ? ids.len - VIEW_RUNS_MAX : 0;
+    size_t old = 0;
 
     try_missed(fleet);
-    for (size_t i = from; i < ids.len; i++) {
-        if (fleet_find(fleet, ids.id[i]))
-            continue;
-        make_room(fleet); /* without, it is missed */
-        if (add(fleet, ids.id[i], &why) != ERR_OK)
-            remember_missed(fleet, ids.id[i], &why);
-    }
+    for (size_t i = 0; i < from; i++)
+        if (in_use(fleet, ids.id[i])) {
+            take_run(fleet, ids.id[i]);
+            old++;
+        }
+    for (size_t i = from + old; i < ids.len; i++)
+        take_run(fleet, ids.id[i]);
     mem_free(ids.id);
     return err;
 }

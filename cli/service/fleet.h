@@ -74,9 +74,10 @@ struct fleet {
     size_t missed_len;
 };
 
-/* Reads every run of the state folder @state (absolute), the newest
- * VIEW_RUNS_MAX of them. One that cannot be read is left out and said so.
- * Errors: those of the journal; fleet_close is due after one, too. */
+/* Reads every run of the state folder @state (absolute); of more than
+ * VIEW_RUNS_MAX those that are queued, held or under way, and the newest. One
+ * that cannot be read is left out and said so. Errors: those of the journal;
+ * fleet_close is due after one, too. */
 enum err fleet_open(struct fleet *fleet, const char *state, struct view *view,
                     struct fault *f);
 

@@ -1,4 +1,5 @@
 """`mltune serve`: many runs, submitted over HTTP, each a process of its own."""
+import contextlib
 import http.client
 import json
 import os
@@ -674,6 +675,26 @@ class Trouble(Service):
         self.wait_for_clock(stopped, clocks)
         trained = self.get(f"/api/v1/runs/{stopped}/epochs")["epochs"]
         self.assertEqual(trained[0]["epoch"], 1)
+
+    def test_of_very_many_runs_those_in_use_are_listed(self):
+        """However old: a held one is before more than the list can have."""
+        held = self.submit(mlr_config(), "?held=true")
+        self.assert_code(self.end(), 143)
+        path = self.folder / ".mltune/mltune.db"
+        with contextlib.closing(sqlite3.connect(path)) as journal, journal:
+            journal.execute(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 "
+                "FROM n WHERE i < 4100) INSERT INTO runs (id, name, config, "
+                "began_ns, status, ended_ns) SELECT 'bulk-' || i, 'bulk', "
+                "config, began_ns, 'finished', began_ns FROM n, runs "
+                "WHERE id = ?", (held,))
+        self.launch()
+        self.assertEqual(self.run_now(held)["status"], "held")
+        page = self.get("/api/v1/runs?page_size=2")
+        self.assertEqual([r["run"] for r in page["runs"]], [held, "bulk-6"])
+        self.assertEqual(page["total"], 4096)
+        self.command(held, "continue")
+        self.wait_for_status(held, "finished")
 
     def test_a_run_that_could_not_be_read_is_tried_again(self):
         """When the journal changes; meanwhile it harms no other."""
