@@ -686,15 +686,12 @@ class Trouble(Service):
                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 "
                 "FROM n WHERE i < 4100) INSERT INTO runs (id, name, config, "
                 "began_ns, status, ended_ns) SELECT 'bulk-' || i, 'bulk', "
-                "config, began_ns, 'finished', began_ns FROM n, runs "
-                "WHERE id = ?", (held,))
+                "'{}', 0, 'finished', 1 FROM n")
         self.launch()
         self.assertEqual(self.run_now(held)["status"], "held")
         page = self.get("/api/v1/runs?page_size=2")
         self.assertEqual([r["run"] for r in page["runs"]], [held, "bulk-6"])
         self.assertEqual(page["total"], 4096)
-        self.command(held, "continue")
-        self.wait_for_status(held, "finished")
 
     def test_a_run_that_could_not_be_read_is_tried_again(self):
         """When the journal changes; meanwhile it harms no other."""
