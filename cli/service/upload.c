@@ -149,9 +149,11 @@ static uint64_t announced_in(char *line)
                                               : SIZE_UNKNOWN;
 }
 
-/* Sums up all uploads but @name. Errors: ERR_IO, ERR_NOMEM. */
+/* Finds what was announced for @name; with @all sums up all others too, which
+ * looks at each file. Errors: ERR_IO, ERR_NOMEM. */
 static enum err sum_up(const struct upload_place *p, const char *path,
-                       const char *name, struct sum *out, struct fault *f)
+                       const char *name, bool all, struct sum *out,
+                       struct fault *f)
 {
     char *list = NULL, *rest;
     size_t len;
@@ -166,10 +168,10 @@ static enum err sum_up(const struct upload_place *p, const char *path,
     for (char *line; rest && (line = strsep(&rest, "\n"));) {
         uint64_t announced = announced_in(line);
 
-        if (is_name(line) && strcmp(line, name) != 0)
-            add_upload(p, line, announced, out);
-        else if (is_name(line))
+        if (is_name(line) && strcmp(line, name) == 0)
             out->announced = announced;
+        else if (all && is_name(line))
+            add_upload(p, line, announced, out);
     }
     mem_free(list);
     return text_lost(&out->list)
@@ -283,8 +285,10 @@ static bool admit(const struct upload_place *p, const struct desk_request *r,
     bool fits = false, known;
 
     if (!err)
-        err = sum_up(p, list, r->upload, &sum, &f);
+        err = sum_up(p, list, r->upload, begins, &sum, &f);
     known = !begins && sum.announced != SIZE_UNKNOWN;
+    if (!err && !begins && !known)
+        err = sum_up(p, list, r->upload, true, &sum, &f);
     if (!err && known && sum.announced != size)
         wrong_size(r, sum.announced, size, out);
     else if (!err)
