@@ -103,6 +103,7 @@ async function stops(page) {
   await page.locator("dialog").waitFor({state: "detached"});
   await status(page, "stopped");
   await openTab(page, "overview");
+  await page.locator(".figures .big").first().waitFor();
   return figures(page);
 }
 
