@@ -417,6 +417,7 @@ static void keep_last_point(struct history_branch *b)
 /* In few bytes it names a shape, and those go. Without memory: no setting. */
 static void thaw_setting(const struct history *h, struct history_branch *b)
 {
+    assert(b);
     if (!b->few)
         return;
     b->setting = cold_setting_read(h, b->few);
