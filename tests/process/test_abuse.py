@@ -1,5 +1,6 @@
 """What clients with ill will send to a service while a run trains: each gets its
 status or is cut, memory stays bounded, and the run is not touched."""
+import http.client
 import json
 import os
 import pathlib
@@ -295,6 +296,15 @@ class Abused(Service):
             selector.register(connection, selectors.EVENT_WRITE, sent)
         return selector
 
+    def answers_in_the_crowd(self):
+        """One who is cut with the others asks again, and is answered soon."""
+        for _ in range(3):
+            try:
+                return self.ask("GET", "/healthz")[0] == 200
+            except http.client.RemoteDisconnected:
+                pass
+        return False
+
     def test_ten_thousand_connections(self):
         """More than there are places for, silent, in the middle of a head, or
         idle: others are answered meanwhile, and all is well after."""
@@ -317,7 +327,7 @@ class Abused(Service):
                 except OSError:
                     pass
             # Behind all that queue before it, and whom the reaper cuts.
-            self.assertEqual(self.ask("GET", "/healthz")[0], 200)
+            self.assertTrue(self.answers_in_the_crowd())
             for key in list(crowd.get_map().values()):
                 key.fileobj.close()
             crowd.close()
