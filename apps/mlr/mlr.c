@@ -1,9 +1,9 @@
 #include "apps/mlr/mlr.h"
 
 #include "apps/data/data_stream.h"
-#include "apps/data/samples_load.h"
 #include "apps/mlr/mlr_app.h"
 #include "apps/mlr/mlr_values.h"
+#include "apps/samples/samples_load.h"
 #include "apps/settings.h"
 #include "base/mem.h"
 

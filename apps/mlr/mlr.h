@@ -2,8 +2,8 @@
  * tables.
  *
  * One shared table `weights`, a row a class: a weight for each value (a pixel
- * scaled to 0 .. 1, a column scaled by apps/data/scaling.h), then the bias. The
- * loss is the mean cross-entropy, without penalty; the metric the share of
+ * scaled to 0 .. 1, a column scaled by apps/samples/scaling.h), then the bias.
+ * The loss is the mean cross-entropy, without penalty; the metric the share of
  * validation images whose likeliest class is right. Gradients are divided by
  * the samples of the clock over all workers.
  */

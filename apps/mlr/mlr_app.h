@@ -6,11 +6,11 @@
 #ifndef APPS_MLR_APP_H
 #define APPS_MLR_APP_H
 
-#include "apps/data/class_columns.h"
-#include "apps/data/samples.h"
-#include "apps/data/scaling.h"
 #include "apps/mlr/mlr_kernel.h"
 #include "apps/mlr/mlr_values.h"
+#include "apps/samples/class_columns.h"
+#include "apps/samples/samples.h"
+#include "apps/samples/scaling.h"
 #include "base/fault.h"
 #include "mltune/app.h"
 

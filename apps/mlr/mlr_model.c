@@ -1,8 +1,8 @@
 /* mlr: the saved model, evaluating and predicting with it. Beside the table
  * weights.npy there are, of tables, classes.txt, columns.txt and scaling.npy.
  */
-#include "apps/data/columns.h"
 #include "apps/mlr/mlr_app.h"
+#include "apps/samples/columns.h"
 #include "apps/settings.h"
 #include "base/file_io.h"
 #include "base/npy_io.h"

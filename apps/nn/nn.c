@@ -1,9 +1,9 @@
 #include "apps/nn/nn.h"
 
 #include "apps/data/data_stream.h"
-#include "apps/data/samples_load.h"
 #include "apps/nn/nn_app.h"
 #include "apps/nn/nn_preset.h"
+#include "apps/samples/samples_load.h"
 #include "base/mem.h"
 
 #include <assert.h>

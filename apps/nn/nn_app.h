@@ -8,11 +8,11 @@
 #ifndef APPS_NN_APP_H
 #define APPS_NN_APP_H
 
-#include "apps/data/class_columns.h"
-#include "apps/data/samples.h"
-#include "apps/data/scaling.h"
 #include "apps/nn/nn_desc.h"
 #include "apps/nn/nn_net.h"
+#include "apps/samples/class_columns.h"
+#include "apps/samples/samples.h"
+#include "apps/samples/scaling.h"
 #include "apps/settings.h"
 #include "mltune/app.h"
 

@@ -1,6 +1,6 @@
-#include "apps/data/samples_load.h"
 #include "apps/nn/nn_app.h"
 #include "apps/nn/nn_input.h"
+#include "apps/samples/samples_load.h"
 #include "base/mem.h"
 
 #include <assert.h>

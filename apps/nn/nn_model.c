@@ -1,8 +1,8 @@
 /* nn: the saved model: beside the tables network.json (apps/nn/nn_network.h),
  * and of tables classes.txt, columns.txt and scaling.npy. */
-#include "apps/data/columns.h"
 #include "apps/nn/nn_app.h"
 #include "apps/nn/nn_network.h"
+#include "apps/samples/columns.h"
 #include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"

@@ -1,7 +1,7 @@
 #include "apps/onnx/onnx_model.h"
 
-#include "apps/data/columns.h"
-#include "apps/data/samples.h"
+#include "apps/samples/columns.h"
+#include "apps/samples/samples.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 

@@ -9,8 +9,8 @@
 #ifndef APPS_ONNX_MODEL_H
 #define APPS_ONNX_MODEL_H
 
-#include "apps/data/scaling.h"
 #include "apps/onnx/onnx_graph.h"
+#include "apps/samples/scaling.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,7 @@
 /* `mltune data gen SPEC OUT` and `mltune data info DATA`: writes generated data
  * to files, says what a file holds. */
 #include "apps/data/data.h"
+#include "apps/samples/data_info.h"
 #include "base/confine_io.h"
 #include "base/log.h"
 #include "cli/basics/console.h"

@@ -1,5 +1,5 @@
 /* `mltune eval MODEL DATA`: a saved model's loss and metric on other data. */
-#include "apps/data/samples.h"
+#include "apps/samples/samples.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"

@@ -1,6 +1,6 @@
 #include "cli/verbs/rehearsal.h"
 
-#include "apps/data/data.h"
+#include "apps/samples/data_info.h"
 #include "base/confine_io.h"
 #include "base/json/json.h"
 #include "base/log.h"

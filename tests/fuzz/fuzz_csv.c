@@ -1,7 +1,7 @@
 /* Any bytes, compressed or not: the table loader refuses them with a reason
  * that names the file, or gives samples that, written out with every class
  * quoted, read back the same. The first byte chooses how to read. */
-#include "apps/data/data_csv.h"
+#include "apps/samples/data_csv.h"
 #include "base/mem.h"
 
 #include <math.h>

@@ -28,12 +28,13 @@ ROOMS = {
     "ps/disk": "base base/json base/proto branches ps/rows ps/server",
     "ps/node": "base base/json base/proto ps/rows ps/server ps/disk",
     "apps": "base",
-    "apps/data": "base apps",
-    "apps/onnx": "base base/json apps/data",
+    "apps/data": "base",
+    "apps/samples": "base apps apps/data",
+    "apps/onnx": "base base/json apps/samples",
     "apps/mf": "base apps apps/data",
-    "apps/mlr": "base apps apps/data apps/onnx",
+    "apps/mlr": "base apps apps/data apps/samples apps/onnx",
     "apps/lda": "base base/json apps apps/data",
-    "apps/nn": "base base/json apps apps/data apps/onnx apps/mlr",
+    "apps/nn": "base base/json apps apps/data apps/samples apps/onnx apps/mlr",
     "apps/direct": "",
     "apps/examples": "",
     "apps/plugins": "",
@@ -79,7 +80,7 @@ ROOMS = {
                    "cli/config",
     "cli/check": "base base/json base/proto tuner/shell",
     "cli/verbs": "base base/json base/commands searchers/process ps/disk ps/node "
-                 "apps/data tuner/history tuner/board tuner/shell api/http "
+                 "apps/data apps/samples tuner/history tuner/board tuner/shell api/http "
                  "api/service cli/basics cli/config cli/remote cli/state "
                  "cli/run cli/service cli/compare cli/check cli/watch",
     "cli": "base/json cli/basics",

@@ -1,4 +1,5 @@
 #include "apps/data/data.h"
+#include "apps/samples/data_info.h"
 #include "base/mem.h"
 #include "tests/unit/fixture/scratch.h"
 

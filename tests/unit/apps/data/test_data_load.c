@@ -1,5 +1,6 @@
 #include "apps/data/data.h"
 #include "apps/data/data_path.h"
+#include "apps/samples/data_info.h"
 #include "base/mem.h"
 #include "tests/unit/fixture/scratch.h"
 

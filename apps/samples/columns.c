@@ -1,4 +1,4 @@
-#include "apps/data/columns.h"
+#include "apps/samples/columns.h"
 
 #include "base/disk_io.h"
 #include "base/file_io.h"

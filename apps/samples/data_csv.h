@@ -11,8 +11,8 @@
 #ifndef APPS_DATA_CSV_H
 #define APPS_DATA_CSV_H
 
-#include "apps/data/csv_record.h"
-#include "apps/data/samples.h"
+#include "apps/samples/csv_record.h"
+#include "apps/samples/samples.h"
 
 #include <stdbool.h>
 
@@ -26,7 +26,8 @@ struct csv_options {
     int header;     /* 1: the first record names the columns, 0: it does not,
                      * -1: it does if no field beside the label is a number and one
                      * is there;     a record with numbers and texts is refused */
-    char separator; /* '\0': the first record tells (apps/data/csv_record.h) */
+    char separator; /* '\0': the first record tells (apps/samples/csv_record.h)
+                     */
     bool targets;
     /* To predict: rows of @inputs values (0: no such thing), without labels.
      * Where @input_name [inputs] (borrowed, or NULL) and a header are there,

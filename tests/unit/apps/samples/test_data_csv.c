@@ -1,4 +1,4 @@
-#include "apps/data/data_csv.h"
+#include "apps/samples/data_csv.h"
 #include "base/mem.h"
 
 #include <math.h>

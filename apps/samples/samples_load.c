@@ -1,9 +1,9 @@
-#include "apps/data/samples_load.h"
+#include "apps/samples/samples_load.h"
 
-#include "apps/data/columns.h"
 #include "apps/data/data.h"
-#include "apps/data/data_samples.h"
-#include "apps/data/scaling.h"
+#include "apps/samples/columns.h"
+#include "apps/samples/data_samples.h"
+#include "apps/samples/scaling.h"
 
 #include <assert.h>
 #include <inttypes.h>

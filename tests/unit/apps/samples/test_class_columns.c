@@ -1,4 +1,4 @@
-#include "apps/data/class_columns.h"
+#include "apps/samples/class_columns.h"
 #include "base/file_io.h"
 #include "base/mem.h"
 

@@ -2,12 +2,12 @@
  *
  * Kinds: images (idx, cifar, gen:digits) and tables (csv). Beside data, test
  * and test_fraction the settings of a table are read: `label`, `header`,
- * `separator` (apps/data/data_csv.h); SAMPLES_SCHEMA documents them.
+ * `separator` (apps/samples/data_csv.h); SAMPLES_SCHEMA documents them.
  */
 #ifndef APPS_SAMPLES_LOAD_H
 #define APPS_SAMPLES_LOAD_H
 
-#include "apps/data/samples.h"
+#include "apps/samples/samples.h"
 #include "apps/settings.h"
 #include "base/fault.h"
 

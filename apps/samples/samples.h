@@ -4,7 +4,8 @@
  * A sample has a shape: channels x height x width values, planar (all of the
  * first channel, row by row, then the next). MNIST is 1 x 28 x 28, CIFAR
  * 3 x 32 x 32, a table of 54 columns 54 x 1 x 1. Images are bytes (a value is
- * byte / 255), tables are floats as the file has them; see apps/data/scaling.h.
+ * byte / 255), tables are floats as the file has them; see
+ * apps/samples/scaling.h.
  */
 #ifndef APPS_SAMPLES_H
 #define APPS_SAMPLES_H

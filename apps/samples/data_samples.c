@@ -1,8 +1,8 @@
-#include "apps/data/data_samples.h"
+#include "apps/samples/data_samples.h"
 
-#include "apps/data/columns.h"
 #include "apps/data/data.h"
 #include "apps/data/data_find.h"
+#include "apps/samples/columns.h"
 #include "base/mem.h"
 
 #include <assert.h>

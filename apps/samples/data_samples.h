@@ -2,8 +2,8 @@
 #ifndef APPS_DATA_SAMPLES_H
 #define APPS_DATA_SAMPLES_H
 
-#include "apps/data/data_csv.h"
-#include "apps/data/samples.h"
+#include "apps/samples/data_csv.h"
+#include "apps/samples/samples.h"
 #include "base/fault.h"
 
 /* Samples of images (as data_load_images takes them) or of tables. One file is
@@ -18,7 +18,7 @@ enum err data_load_samples(const char *spec, const char *folder,
                            const struct csv_options *csv, struct samples *train,
                            struct samples *test, struct fault *f);
 
-/* Both have the same shape and columns (apps/data/columns.h), or @test is
+/* Both have the same shape and columns (apps/samples/columns.h), or @test is
  * empty;
  * @name is what a message calls @test. Errors: ERR_FORMAT. */
 enum err samples_same_shape(const struct samples *train, const char *name,

@@ -1,7 +1,7 @@
-#include "apps/data/columns.h"
 #include "apps/data/data_cifar.h"
-#include "apps/data/samples_load.h"
-#include "apps/data/scaling.h"
+#include "apps/samples/columns.h"
+#include "apps/samples/samples_load.h"
+#include "apps/samples/scaling.h"
 #include "base/mem.h"
 #include "tests/unit/fixture/scratch.h"
 

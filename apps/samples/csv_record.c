@@ -1,4 +1,4 @@
-#include "apps/data/csv_record.h"
+#include "apps/samples/csv_record.h"
 
 #include "base/mem.h"
 

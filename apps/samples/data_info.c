@@ -1,10 +1,11 @@
-/* Contents of a data set (apps/data/data.h). */
+#include "apps/samples/data_info.h"
+
 #include "apps/data/data.h"
 #include "apps/data/data_find.h"
 #include "apps/data/data_refusal.h"
 #include "apps/data/data_root.h"
-#include "apps/data/data_samples.h"
 #include "apps/data/data_stream.h"
+#include "apps/samples/data_samples.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -238,7 +239,8 @@ enum err data_describe(const char *spec, const char *folder,
 /* ---- a look ---------------------------------------------------------------
  */
 
-/* Text that is no table at first sight may be one (apps/data/data_samples.h).
+/* Text that is no table at first sight may be one
+ * (apps/samples/data_samples.h).
  */
 static bool is_hopeless(enum data_kind kind)
 {

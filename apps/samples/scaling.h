@@ -8,7 +8,7 @@
 #ifndef APPS_SCALING_H
 #define APPS_SCALING_H
 
-#include "apps/data/samples.h"
+#include "apps/samples/samples.h"
 #include "base/fault.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "apps/data/scaling.h"
+#include "apps/samples/scaling.h"
 
 #include "base/file_io.h"
 #include "base/mem.h"

@@ -1,6 +1,6 @@
-#include "apps/data/class_columns.h"
+#include "apps/samples/class_columns.h"
 
-#include "apps/data/samples.h"
+#include "apps/samples/samples.h"
 #include "base/mem.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-#include "apps/data/samples.h"
+#include "apps/samples/samples.h"
 
 #include "apps/data/data_stream.h"
 #include "base/disk_io.h"

@@ -7,7 +7,7 @@
 #ifndef APPS_COLUMNS_H
 #define APPS_COLUMNS_H
 
-#include "apps/data/samples.h"
+#include "apps/samples/samples.h"
 #include "base/fault.h"
 
 /* @train and @test, of the same shape, name their columns alike, or one has no
