@@ -5,6 +5,7 @@
  * have been damaged, so that resume reads what it did not write. */
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/proto/proto_table.h"
 #include "searchers/built_in.h"
 #include "tests/fuzz/bytes_in.h"
 #include "tests/fuzz/must.h"
@@ -38,6 +39,9 @@ static struct {
     size_t asks;
     double now;
     unsigned lives;
+    /* The training system's data. */
+    uint64_t samples, validation, parts;
+    uint32_t workers;
     bool over, damage; /* the next record is damaged */
 } play;
 
@@ -141,17 +145,27 @@ static void say(struct msg *m)
     msg_deinit(&came);
 }
 
+/* The same data as before, mostly: a run that is lost does not go on with
+ * others. */
 static void say_ready(void)
 {
     struct msg m = {.kind = MSG_READY};
 
-    m.ready = (struct msg_ready){.samples = 1 + in_byte(play.in),
-                                 .validation_samples = in_below(play.in, 2),
-                                 .workers = 1 + in_byte(play.in) % 4,
+    if (play.lives == 1 || in_byte(play.in) > 250) {
+        play.samples = 1 + in_byte(play.in);
+        play.validation = in_below(play.in, 2);
+        play.workers = 1 + (uint32_t)in_below(play.in, 4);
+        play.parts = in_below(play.in, 3);
+    }
+    m.ready = (struct msg_ready){.samples = play.samples,
+                                 .validation_samples = play.validation,
+                                 .workers = play.workers,
+                                 .parts = play.parts,
+                                 .metric_reduction = "mean",
                                  .loss_floor = NAN};
-    m.ready.parts = in_below(play.in, 3);
     m.ready.tunables = json_pack("[s, s]", "learning_rate", "batch_size");
     m.ready.tables = json_array();
+    must(proto_check(&m) == NULL);
     say(&m);
 }
 

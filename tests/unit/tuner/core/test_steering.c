@@ -496,6 +496,29 @@ static void steering_unreadable_snapshot_interrupts(void **state)
     close_run(&r);
 }
 
+/* Data that are others than the run began with interrupt it; that is the last
+ * thing it does: what those data's tables are is not recorded. */
+static void steering_other_data_interrupt_and_record_nothing(void **state)
+{
+    struct msg m = {.kind = MSG_READY};
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    say_ready(&r);
+    lose(&r, 0);
+    m.ready =
+        (struct msg_ready){.samples = 256, .workers = 1, .loss_floor = NAN};
+    m.ready.tunables = json_pack("[s]", "learning_rate");
+    m.ready.tables = json_array();
+    say(&r, &m);
+    json_decref(m.ready.tunables);
+    json_decref(m.ready.tables);
+    assert_string_equal(r.history.end.reason, "changed");
+    assert_int_equal(r.actions.item[r.actions.count - 1].kind, TUNER_FINISH);
+    close_run(&r);
+}
+
 /* A user who does not want to wait may interrupt: all is there for later. */
 static void steering_interrupt_while_it_loads_keeps_all(void **state)
 {
@@ -595,6 +618,7 @@ int main(void)
         cmocka_unit_test(steering_stop_before_ready_promises_no_model),
         cmocka_unit_test(steering_stop_waits_for_the_snapshot),
         cmocka_unit_test(steering_unreadable_snapshot_interrupts),
+        cmocka_unit_test(steering_other_data_interrupt_and_record_nothing),
         cmocka_unit_test(steering_interrupt_while_it_loads_keeps_all),
         cmocka_unit_test(steering_retune_of_what_may_not_is_refused),
         cmocka_unit_test(steering_says_counts_in_full),
