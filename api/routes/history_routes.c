@@ -329,7 +329,7 @@ static bool epoch_copy(const struct history *h, const struct route_call *call,
     if (filtered(call, "surviving", h->epoch[index].e.surviving))
         return false;
     *copy = h->epoch[index];
-    copy->e.setting = value_own(copy->e.setting);
+    copy->e.setting = history_epoch_setting(h, &h->epoch[index]);
     return true;
 }
 

@@ -87,12 +87,14 @@ static void copy_epochs(struct run_copy *c, const struct history *h)
 
     c->has_last = last != NULL;
     c->has_best = best != NULL;
-    if (last)
+    if (last) {
         c->last = *last;
-    if (best)
+        c->last.e.setting = history_epoch_setting(h, last);
+    }
+    if (best) {
         c->best = *best;
-    c->last.e.setting = value_own(c->last.e.setting);
-    c->best.e.setting = value_own(c->best.e.setting);
+        c->best.e.setting = history_epoch_setting(h, best);
+    }
 }
 
 static void copy_counts(struct run_copy *c, const struct history *h)

@@ -106,22 +106,26 @@ enum err model_write_epoch(const char *dir, const struct history *h,
                            const json_t *saved, struct fault *f)
 {
     json_t *metric = metric_object(h, e);
+    json_t *setting = e ? history_epoch_setting(h, e) : NULL;
     const struct model_facts facts = {
         .run = run,
         .app = history_run(h)->app,
         .folder = folder,
         .settings = json_object_get(config, "app"),
-        .setting = e ? e->e.setting : NULL,
+        .setting = json_is_null(setting) ? NULL : setting,
         .saved = saved,
         .metric = metric,
         .loss = e ? e->e.loss : NAN,
         .epoch = e ? e->e.epoch : 0,
         .seed = history_run(h)->seed,
     };
-    enum err err = model_write(dir, &facts, f);
+    enum err err = e && !setting
+                       ? fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM))
+                       : model_write(dir, &facts, f);
 
     assert(dir && h);
     json_decref(metric);
+    json_decref(setting);
     return err;
 }
 

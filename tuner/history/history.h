@@ -16,7 +16,8 @@
  * on; they are counted. The latest search keeps all of its trials.
  * * JSON that equals that of the item before is held once.
  * * Of the older half of the epochs every second goes, but for the best and the
- *   last: what is long ago is kept ever more coarsely.
+ *   last: what is long ago is kept ever more coarsely. Their settings take few
+ *   bytes.
  * * Freed branches that no trial or epoch names go first, then the others; what
  *   was forked from one that goes counts as forked from its parent.
  *
@@ -127,7 +128,7 @@ struct history_slice {
 };
 
 struct history_epoch {
-    struct record_epoch_ended e; /* setting owned */
+    struct record_epoch_ended e; /* setting NULL: history_epoch_setting */
     double at_s;
     /* Further metrics of its validation, by history.extras; NAN: none. */
     double extra[EXTRAS_MAX];
@@ -189,6 +190,7 @@ struct history {
     struct history_search *search;
     struct history_trial *trial;
     struct cold_rows cold_search, cold_trial, cold_choice;
+    struct cold_rows epoch_setting; /* of each epoch (history_epochs.h) */
     json_t *shape[COLD_SHAPES_MAX]; /* owned: what JSON of theirs is like */
     size_t shapes;
     struct history_suggestion *suggestion; /* n at index n - 1 */
@@ -353,6 +355,11 @@ const struct history_branch *history_branch(const struct history *h,
  * none. NULL: out of memory. */
 json_t *history_branch_setting(const struct history *h,
                                const struct history_branch *b);
+
+/* The setting of @e, an epoch of @h: new, and the caller's; null where it has
+ * none. NULL: out of memory. */
+json_t *history_epoch_setting(const struct history *h,
+                              const struct history_epoch *e);
 
 /* Value of further metric @metric (its index in history.extras) at point @point
  * of @b: the mean over the point's clocks; NAN where there is none. */

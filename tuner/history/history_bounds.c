@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "tuner/history/history_cold.h"
+#include "tuner/history/history_epochs.h"
 #include "tuner/history/history_extras.h"
 
 #include <assert.h>
@@ -110,27 +111,16 @@ void history_bound_trials(struct history *h)
 
 /* ---- epochs and settings ------------------------------------------------- */
 
+static bool stays_when_old(const struct history *h, size_t i)
+{
+    return i >= h->epochs / 2 || i % 2 == 0 || i + 1 == h->last_epoch ||
+           i + 1 == h->best_epoch;
+}
+
 void history_bound_epochs(struct history *h)
 {
-    size_t n = 0, last = 0, best = 0;
-
-    if (h->epochs < HISTORY_EPOCHS_MAX)
-        return;
-    for (size_t i = 0; i < h->epochs; i++) {
-        bool is_last = i + 1 == h->last_epoch, is_best = i + 1 == h->best_epoch;
-
-        if (i < h->epochs / 2 && i % 2 && !is_last && !is_best) {
-            json_decref(h->epoch[i].e.setting);
-            continue;
-        }
-        h->epoch[n++] = h->epoch[i];
-        last = is_last ? n : last;
-        best = is_best ? n : best;
-    }
-    h->epochs_dropped += h->epochs - n;
-    h->epochs = n;
-    h->last_epoch = last;
-    h->best_epoch = best;
+    if (h->epochs >= HISTORY_EPOCHS_MAX)
+        history_keep_epochs(h, stays_when_old);
 }
 
 static void cool_choices(struct history *h, size_t most)
@@ -359,26 +349,16 @@ static void rest_choices(struct history *h)
            sizeof(*h->choice));
 }
 
+static bool stays_at_rest(const struct history *h, size_t i)
+{
+    return i + 1 == h->last_epoch || i + 1 == h->best_epoch;
+}
+
 static void rest_epochs(struct history *h)
 {
-    size_t n = 0, last = 0, best = 0;
-
-    for (size_t i = 0; i < h->epochs; i++) {
-        bool is_last = i + 1 == h->last_epoch, is_best = i + 1 == h->best_epoch;
-
-        if (!is_last && !is_best) {
-            json_decref(h->epoch[i].e.setting);
-            continue;
-        }
-        h->epoch[n++] = h->epoch[i];
-        last = is_last ? n : last;
-        best = is_best ? n : best;
-    }
-    h->epochs_dropped += h->epochs - n;
-    h->epochs = n;
-    h->last_epoch = last;
-    h->best_epoch = best;
-    shrink((void **)&h->epoch, &h->epochs_cap, n, sizeof(*h->epoch));
+    history_keep_epochs(h, stays_at_rest);
+    epoch_settings_thaw(h);
+    shrink((void **)&h->epoch, &h->epochs_cap, h->epochs, sizeof(*h->epoch));
 }
 
 /* The latest value of each further metric in the lineage of @b. */

@@ -185,8 +185,10 @@ static void thin_oldest(struct history *h)
 
 void history_branch_cool(struct history *h, struct history_branch *b)
 {
+    size_t len;
+
     if (isnan(b->freed_at_s) || b->few ||
-        cold_setting(h, b->setting, &b->few) != ERR_OK)
+        cold_setting(h, b->setting, &b->few, &len) != ERR_OK)
         return; /* it serves as it is */
     json_decref(b->setting);
     b->setting = NULL;

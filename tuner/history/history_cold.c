@@ -10,19 +10,24 @@
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Transfers nothing: @row is copied behind the last one. */
-static enum err add_row(struct cold_rows *rows, const struct text *row)
+enum err cold_row_add(struct cold_rows *rows, const void *bytes, size_t len)
 {
-    if (text_lost(row) || row->len > UINT32_MAX - rows->len)
+    if (len > UINT32_MAX - rows->len)
         return ERR_NOMEM;
-    if (mem_grow((void **)&rows->bytes, &rows->room, 1, rows->len + row->len) ||
+    if (mem_grow((void **)&rows->bytes, &rows->room, 1, rows->len + len) ||
         mem_grow((void **)&rows->end, &rows->ends_cap, sizeof(*rows->end),
                  rows->rows + 1))
         return ERR_NOMEM;
-    memcpy(rows->bytes + rows->len, row->s, row->len);
-    rows->len += row->len;
+    if (len > 0)
+        memcpy(rows->bytes + rows->len, bytes, len);
+    rows->len += len;
     rows->end[rows->rows++] = (uint32_t)rows->len;
     return ERR_OK;
+}
+
+static enum err add_row(struct cold_rows *rows, const struct text *row)
+{
+    return text_lost(row) ? ERR_NOMEM : cold_row_add(rows, row->s, row->len);
 }
 
 static size_t begin_of(const struct cold_rows *rows, size_t i)
@@ -30,7 +35,7 @@ static size_t begin_of(const struct cold_rows *rows, size_t i)
     return i > 0 ? rows->end[i - 1] : 0;
 }
 
-static struct packed_bytes row_at(const struct cold_rows *rows, size_t i)
+struct packed_bytes cold_row(const struct cold_rows *rows, size_t i)
 {
     size_t begin = begin_of(rows, i);
 
@@ -64,20 +69,21 @@ void cold_remove(struct cold_rows *rows, size_t i)
     cut(rows, i, 1);
 }
 
-static void rows_deinit(struct cold_rows *rows)
+void cold_rows_deinit(struct cold_rows *rows)
 {
     mem_free(rows->bytes);
     mem_free(rows->end);
+    *rows = (struct cold_rows){NULL};
 }
 
 void cold_deinit(struct history *h)
 {
-    rows_deinit(&h->cold_search);
-    rows_deinit(&h->cold_trial);
-    rows_deinit(&h->cold_choice);
+    cold_rows_deinit(&h->cold_search);
+    cold_rows_deinit(&h->cold_trial);
+    cold_rows_deinit(&h->cold_choice);
+    cold_rows_deinit(&h->epoch_setting);
     for (size_t i = 0; i < h->shapes; i++)
         json_decref(h->shape[i]);
-    h->cold_search = h->cold_trial = h->cold_choice = (struct cold_rows){0};
     h->shapes = 0;
 }
 
@@ -513,7 +519,7 @@ static void take_choice(struct packed_bytes *in, struct history_choice *c)
     }                                                                          \
     struct history_##kind cold_##kind(const struct history *h, size_t i)       \
     {                                                                          \
-        struct packed_bytes in = row_at(&h->cold_##kind, i);                   \
+        struct packed_bytes in = cold_row(&h->cold_##kind, i);                 \
         struct history_##kind item;                                            \
                                                                                \
         take_##kind(&in, &item);                                               \
@@ -521,7 +527,7 @@ static void take_choice(struct packed_bytes *in, struct history_choice *c)
     }                                                                          \
     json_t *cold_##kind##_##json(const struct history *h, size_t i)            \
     {                                                                          \
-        struct packed_bytes in = row_at(&h->cold_##kind, i);                   \
+        struct packed_bytes in = cold_row(&h->cold_##kind, i);                 \
         struct history_##kind item;                                            \
                                                                                \
         take_##kind(&in, &item);                                               \
@@ -533,7 +539,7 @@ COLD(trial, setting, take_setting)
 COLD(choice, setting, take_setting)
 
 enum err cold_setting(struct history *h, const json_t *setting,
-                      unsigned char **few)
+                      unsigned char **few, size_t *len)
 {
     struct text row = {0};
     enum err err = ERR_NOMEM;
@@ -542,6 +548,7 @@ enum err cold_setting(struct history *h, const json_t *setting,
     *few = text_lost(&row) ? NULL : mem_alloc(row.len);
     if (*few) {
         memcpy(*few, row.s, row.len);
+        *len = row.len;
         err = ERR_OK;
     }
     text_deinit(&row);
@@ -558,14 +565,14 @@ json_t *cold_setting_read(const struct history *h, const unsigned char *few)
 
 branch_id cold_trial_branch(const struct history *h, size_t i)
 {
-    struct packed_bytes in = row_at(&h->cold_trial, i);
+    struct packed_bytes in = cold_row(&h->cold_trial, i);
 
     return (branch_id)take_number(&in);
 }
 
 branch_id cold_choice_branch(const struct history *h, size_t i)
 {
-    struct packed_bytes in = row_at(&h->cold_choice, i);
+    struct packed_bytes in = cold_row(&h->cold_choice, i);
 
     return (branch_id)take_number(&in);
 }

@@ -10,6 +10,7 @@
 #ifndef TUNER_HISTORY_COLD_H
 #define TUNER_HISTORY_COLD_H
 
+#include "base/json/fields_pack.h"
 #include "tuner/history/history.h"
 
 /* Each adds a row for @item, which stays the caller's. Errors: ERR_NOMEM,
@@ -29,10 +30,10 @@ json_t *cold_search_tunables(const struct history *h, size_t i);
 json_t *cold_trial_setting(const struct history *h, size_t i);
 json_t *cold_choice_setting(const struct history *h, size_t i);
 
-/* A setting by itself, in few bytes (*@few, owned by the caller: mem_free).
- * Errors: ERR_NOMEM. */
+/* A setting by itself, in few bytes (*@few, [*@len], owned by the caller:
+ * mem_free; NULL: none). Errors: ERR_NOMEM. */
 enum err cold_setting(struct history *h, const json_t *setting,
-                      unsigned char **few);
+                      unsigned char **few, size_t *len);
 /* As cold_trial_setting. */
 json_t *cold_setting_read(const struct history *h, const unsigned char *few);
 
@@ -40,11 +41,19 @@ json_t *cold_setting_read(const struct history *h, const unsigned char *few);
 branch_id cold_trial_branch(const struct history *h, size_t i);
 branch_id cold_choice_branch(const struct history *h, size_t i);
 
+/* A row by itself: its bytes, borrowed until the next change; a further one of
+ * @bytes[@len], copied. Errors: ERR_NOMEM, nothing changed. */
+struct packed_bytes cold_row(const struct cold_rows *rows, size_t i);
+enum err cold_row_add(struct cold_rows *rows, const void *bytes, size_t len);
+
 /* The oldest @n rows go. */
 void cold_drop(struct cold_rows *rows, size_t n);
 
 /* Row @i goes. */
 void cold_remove(struct cold_rows *rows, size_t i);
+
+/* Releases all of its rows; it is as zeroed. */
+void cold_rows_deinit(struct cold_rows *rows);
 
 /* Releases all of them. */
 void cold_deinit(struct history *h);

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "tuner/history/history_cold.h"
+#include "tuner/history/history_epochs.h"
 #include "tuner/history/history_extras.h"
 
 #include <assert.h>
@@ -77,7 +78,6 @@ static size_t epoch_index(const struct history *h,
 enum err history_apply_epoch(struct history *h, const struct record *r)
 {
     size_t i = epoch_index(h, &r->epoch_ended);
-    json_t *setting;
 
     assert(r->kind == RECORD_EPOCH_ENDED);
     if (i == h->epochs) {
@@ -86,15 +86,16 @@ enum err history_apply_epoch(struct history *h, const struct record *r)
         if (mem_grow((void **)&h->epoch, &h->epochs_cap, sizeof(*h->epoch),
                      h->epochs + 1))
             return ERR_NOMEM;
+    }
+    if (epoch_setting_put(h, i, r->epoch_ended.setting))
+        return ERR_NOMEM;
+    if (i == h->epochs) {
         h->epoch[h->epochs] = (struct history_epoch){.at_s = r->at_s};
         history_extras_epoch(h, r->epoch_ended.branch,
                              h->epoch[h->epochs++].extra);
     }
-    setting = history_hold(r->epoch_ended.setting,
-                           i > 0 ? h->epoch[i - 1].e.setting : NULL);
-    json_decref(h->epoch[i].e.setting);
     h->epoch[i].e = r->epoch_ended;
-    h->epoch[i].e.setting = setting;
+    h->epoch[i].e.setting = NULL;
     if (r->epoch_ended.surviving)
         surviving_epoch(h, i);
     return ERR_OK;

@@ -3,6 +3,7 @@
 #include "base/json/fields_pack.h"
 #include "base/mem.h"
 #include "tuner/history/history_cold.h"
+#include "tuner/history/history_epochs.h"
 #include "tuner/history/history_extras.h"
 #include "tuner/history/history_fold.h"
 #include "tuner/history/record_table.h"
@@ -480,6 +481,28 @@ static enum err pack_branch(struct text *out, const struct history *h, size_t i,
                      (const char *)&before);
 }
 
+/* As pack_branch. A setting is read where it is not that of the one before. */
+static enum err pack_epoch(struct text *out, const struct history *h, size_t i,
+                           json_t *json[2])
+{
+    struct history_epoch e = h->epoch[i], before;
+
+    json_decref(json[1]);
+    json[1] = json[0];
+    json[0] = epoch_setting_is_as_before(h, i)
+                  ? json_incref(json[1])
+                  : history_epoch_setting(h, &h->epoch[i]);
+    if (!json[0])
+        return ERR_NOMEM;
+    e.e.setting = json_is_null(json[0]) ? NULL : json[0];
+    if (i > 0) {
+        before = h->epoch[i - 1];
+        before.e.setting = json_is_null(json[1]) ? NULL : json[1];
+    }
+    return pack_item(out, &lists[LIST_EPOCHS], (const char *)&e,
+                     i > 0 ? (const char *)&before : NULL);
+}
+
 static enum err pack_items(struct text *out, const struct history *h,
                            unsigned which, enum history_pack_how how)
 {
@@ -507,10 +530,12 @@ static enum err pack_items(struct text *out, const struct history *h,
                 pack_points(out, h, &h->branch[i], how);
             continue;
         }
-        err = pack_item(out, l, item,
-                        i > 0      ? item - l->item
-                        : cold > 0 ? (const char *)&last[0]
-                                   : NULL);
+        err = which == LIST_EPOCHS
+                  ? pack_epoch(out, h, i, json)
+                  : pack_item(out, l, item,
+                              i > 0      ? item - l->item
+                              : cold > 0 ? (const char *)&last[0]
+                                         : NULL);
         for (uint32_t k = 0; which == LIST_EPOCHS && k < h->extras.len; k++)
             pack_real(out, h->epoch[i].extra[k]);
     }
@@ -779,6 +804,8 @@ static enum err unpack_all(struct packed_bytes *in, struct history *h)
         err = ERR_FORMAT;
     if (!err)
         err = history_cool(h, searches, trials, choices);
+    if (!err)
+        err = epoch_settings_cool(h);
     for (size_t i = 0; !err && i < h->branches; i++) {
         history_branch_cool(h, &h->branch[i]);
         if (!isnan(h->branch[i].freed_at_s) && !h->branch[i].few)

@@ -311,8 +311,18 @@ static void history_of_a_long_run_is_bounded(void **state)
         ancestors++;
     assert_non_null(b); /* the walk ends at the first branch */
     assert_true(ancestors > 100);
-    for (size_t i = 0; i < w.h.epochs; i++)
-        assert_true(w.h.epoch[i].e.surviving);
+    for (size_t i = 0; i < w.h.epochs; i++) {
+        const struct history_epoch *e = history_epoch_at(&w.h, i);
+        json_t *setting = history_epoch_setting(&w.h, e);
+
+        assert_true(e->e.surviving);
+        assert_int_equal(
+            json_integer_value(json_object_get(setting, "learning_rate")),
+            (e->e.epoch + 7) / 8);
+        json_decref(setting);
+    }
+    /* Thousands of epochs with hundreds of settings. */
+    assert_true(w.h.epoch_setting.len < 8 * HISTORY_EPOCHS_MAX);
     assert_twins(&w);
     write_down(&w.h, HISTORY_PACK_ALL, &t);
     assert_true(t.len < 10 << 20);

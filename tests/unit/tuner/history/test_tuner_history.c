@@ -902,6 +902,61 @@ static void history_that_rests_has_the_setting_of_its_tip(void **state)
     history_deinit(&w.h);
 }
 
+static void epoch_with(struct world *w, uint32_t number, branch_id id,
+                       json_t *setting)
+{
+    struct record r;
+
+    record_init(&r, RECORD_EPOCH_ENDED);
+    r.epoch_ended.epoch = number;
+    r.epoch_ended.branch = id;
+    r.epoch_ended.surviving = true;
+    r.epoch_ended.setting = setting;
+    apply(w, &r);
+}
+
+static void assert_epoch_setting(const struct world *w, size_t i,
+                                 json_t *wanted)
+{
+    json_t *has = history_epoch_setting(&w->h, history_epoch_at(&w->h, i));
+
+    assert_true(json_equal(has, wanted ? wanted : json_null()));
+    json_decref(has);
+    json_decref(wanted);
+}
+
+/* Each epoch has its own setting, one that is recorded again the later one, and
+ * at rest the last has it still; equal ones take no bytes. */
+static void history_epochs_have_their_settings(void **state)
+{
+    struct world w = {0};
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    epoch_with(&w, 1, 1, NULL);
+    epoch_with(&w, 2, 1, json_pack("{s:i, s:s}", "a", 1, "rule", "adam"));
+    for (uint32_t n = 3; n <= 9; n++)
+        epoch_with(&w, n, 1, json_pack("{s:f}", "a", n < 7 ? 0.25 : 0.5));
+    assert_in_range(w.h.epoch_setting.len, 20, 60);
+    epoch_with(&w, 5, 1, json_pack("{s:f}", "a", 0.25));
+    assert_int_equal(w.h.epochs, 9);
+    epoch_with(&w, 4, 1, json_pack("{s:f}", "a", 0.125));
+    assert_int_equal(w.h.epochs, 9);
+    epoch_with(&w, 10, 1, json_pack("{s:f}", "a", 0.5));
+    assert_epoch_setting(&w, 0, NULL);
+    assert_epoch_setting(&w, 1,
+                         json_pack("{s:i, s:s}", "a", 1, "rule", "adam"));
+    assert_epoch_setting(&w, 2, json_pack("{s:f}", "a", 0.25));
+    assert_epoch_setting(&w, 3, json_pack("{s:f}", "a", 0.125));
+    assert_epoch_setting(&w, 4, json_pack("{s:f}", "a", 0.25));
+    assert_epoch_setting(&w, 9, json_pack("{s:f}", "a", 0.5));
+    history_rest(&w.h);
+    assert_int_equal(w.h.epochs, 1);
+    assert_epoch_setting(&w, 0, json_pack("{s:f}", "a", 0.5));
+    history_deinit(&w.h);
+}
+
 /* However many branches were freed, their points together are bounded, and
  * still hold everything that was reported. */
 static void history_freed_points_are_bounded(void **state)
@@ -1047,6 +1102,7 @@ int main(void)
         cmocka_unit_test(history_values_stand_at_their_points),
         cmocka_unit_test(history_epoch_has_values_of_its_test),
         cmocka_unit_test(history_that_rests_has_the_setting_of_its_tip),
+        cmocka_unit_test(history_epochs_have_their_settings),
         cmocka_unit_test(history_freed_points_are_bounded),
         cmocka_unit_test(history_trial_keeps_its_branch),
         cmocka_unit_test(history_marks_what_is_not_finite),
