@@ -13,7 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_BYTES = RUN_KEY_LEN / 2, HANDSHAKE_MS = 10000 };
+enum {
+    KEY_BYTES = RUN_KEY_LEN / 2,
+    HANDSHAKE_MS = 10000,
+    /* A packet that is dropped, by a gate or since too many ask at once, is
+     * sent again after 1 s, then ever later; a new try sends it at once. */
+    CONNECT_MS = 2000,
+    BACKLOG = 1024 /* connections that wait to be accepted */
+};
 
 enum err run_key_make(char out[RUN_KEY_LEN + 1], struct fault *f)
 {
@@ -153,6 +160,7 @@ enum err run_key_apply(const struct run_key *key, void *socket,
                        const char *endpoint, bool listens, struct fault *f)
 {
     int yes = 1, handshake_ms = HANDSHAKE_MS, failed = 0;
+    int connect_ms = CONNECT_MS, backlog = BACKLOG;
 
     assert(socket && endpoint);
     if (!key->given && run_key_is_outside(endpoint))
@@ -166,6 +174,10 @@ enum err run_key_apply(const struct run_key *key, void *socket,
         return ERR_OK;
     failed |= zmq_setsockopt(socket, ZMQ_HANDSHAKE_IVL, &handshake_ms,
                              sizeof(handshake_ms));
+    failed |=
+        listens ? zmq_setsockopt(socket, ZMQ_BACKLOG, &backlog, sizeof(backlog))
+                : zmq_setsockopt(socket, ZMQ_CONNECT_TIMEOUT, &connect_ms,
+                                 sizeof(connect_ms));
     if (!key->given)
         goto done;
     failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, key->secret_half,

@@ -44,7 +44,8 @@ bool run_key_is_outside(const char *endpoint);
 
 /* Before a ZeroMQ socket is bound (@listens) or connected to @endpoint: over
  * TCP none but holders of the key get through, and others are turned away
- * within seconds. Does nothing for other kinds of endpoints, and without a key.
+ * within seconds. One that does not get through tries again every 2 s. Does
+ * nothing for other kinds of endpoints, and without a key.
  * Errors: ERR_UNSUPPORTED without a key, where @endpoint is outside. */
 enum err run_key_apply(const struct run_key *key, void *socket,
                        const char *endpoint, bool listens, struct fault *f);

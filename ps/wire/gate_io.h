@@ -1,8 +1,9 @@
-/* The gate of a node (ps/wire/gate.h) at a ZeroMQ socket: a thread that reads
- * what the socket says of its connections, and a filter of the kernel
- * (SO_ATTACH_FILTER) on the descriptor that listens. What the filter drops is
- * never accepted: to its sender it is as a machine that does not answer, and it
- * wakes no thread here. Who came in before is not touched.
+/* The gate (ps/wire/gate.h) at a ZeroMQ socket: a thread that reads what the
+ * socket says of its connections, and a filter of the kernel (SO_ATTACH_FILTER)
+ * on the descriptor that listens. What the filter drops is never accepted: to
+ * its sender it is as a machine that does not answer, and it wakes no thread
+ * here. Who came in before is not touched by it; strangers too many are shut
+ * down one by one.
  *
  * Where the kernel has no such filters the gate stays open, and the log says so
  * once.
@@ -23,11 +24,12 @@ struct gate_keeper;
 enum err gate_open(void *context, void *socket, struct gate_keeper **out,
                    struct fault *f);
 
-/* From now on it is kept, for @peers others who show a key. */
+/* @socket is bound. From now on the gate is kept, for @peers others who show a
+ * key. Errors: ERR_IO. */
 enum err gate_keep(struct gate_keeper *k, uint32_t peers, struct fault *f);
 
-/* @ipv4[n], in the machine's order: from where peers come. Without it nobody
- * gets in while strangers crowd. Errors: ERR_NOMEM. */
+/* @ipv4[n], in the machine's order: from where peers come. Without it strangers
+ * who crowd push one another out, and everybody gets in. Errors: ERR_NOMEM. */
 enum err gate_know(struct gate_keeper *k, uint32_t n, const uint32_t ipv4[]);
 
 /* Each message that the socket gave, from the thread that took it. Costs next

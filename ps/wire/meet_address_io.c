@@ -170,7 +170,7 @@ static enum err say_where(struct meet *m, struct fault *f)
 }
 
 /* ZeroMQ binds addresses and takes no names. */
-static enum err bind_place(const struct meet *m, struct fault *f)
+static enum err bind_place(struct meet *m, struct fault *f)
 {
     char address[INET_ADDRSTRLEN], endpoint[64];
     struct sockaddr_in host = {0};
@@ -182,8 +182,12 @@ static enum err bind_place(const struct meet *m, struct fault *f)
     snprintf(endpoint, sizeof(endpoint), "tcp://%s:%u", address,
              ntohs(host.sin_port));
     err = run_key_apply(&m->key, m->socket, endpoint, true, f);
-    if (err || zmq_bind(m->socket, endpoint) == 0)
+    if (!err && m->key.given && m->nodes > 1)
+        err = gate_open(m->context, m->socket, &m->gate, f);
+    if (err)
         return err;
+    if (zmq_bind(m->socket, endpoint) == 0)
+        return m->gate ? gate_keep(m->gate, m->nodes - 1, f) : ERR_OK;
     return fault_set(f, ERR_IO,
                      "node 0 cannot meet the others at %.200s (%s): %s; it "
                      "must be an address of node 0's machine, with a port that "
@@ -234,6 +238,8 @@ enum err meet_address_open(struct meet *m, void *pull, const char *listen,
 
 void meet_address_close(struct meet *m)
 {
+    gate_close(m->gate);
+    m->gate = NULL;
     if (m->socket)
         zmq_close(m->socket);
     if (m->context)
@@ -280,22 +286,37 @@ static void refuse(const struct meet *m, const struct reporter *to,
     mem_free(text);
 }
 
+/* The next part of a message, copied as far as there is room: its bytes, or -1.
+ */
+static int next_part(const struct meet *m, void *out, size_t room, int *more)
+{
+    zmq_msg_t part;
+    int n;
+
+    zmq_msg_init(&part);
+    n = zmq_msg_recv(&part, m->socket, ZMQ_DONTWAIT);
+    *more = n >= 0 && zmq_msg_more(&part);
+    if (n > 0)
+        memcpy(out, zmq_msg_data(&part), (size_t)n < room ? (size_t)n : room);
+    if (n >= 0 && m->gate)
+        gate_heard(m->gate, &part);
+    zmq_msg_close(&part);
+    return n;
+}
+
 /* Sender and text; messages of another form are taken away. */
 static bool receive(const struct meet *m, struct reporter *from, char *text,
                     size_t *len)
 {
-    int id, n = -1, more = 0, parts = 1;
-    size_t size = sizeof(more);
+    int more, n = -1, parts = 1,
+              id = next_part(m, from->id, sizeof(from->id), &more);
 
-    id = zmq_recv(m->socket, from->id, sizeof(from->id), ZMQ_DONTWAIT);
     if (id < 0)
         return false;
     from->bytes = (uint8_t)id;
-    zmq_getsockopt(m->socket, ZMQ_RCVMORE, &more, &size);
     while (more) {
-        n = zmq_recv(m->socket, text, MEET_REPORT_MAX, ZMQ_DONTWAIT);
+        n = next_part(m, text, MEET_REPORT_MAX, &more);
         parts++;
-        zmq_getsockopt(m->socket, ZMQ_RCVMORE, &more, &size);
     }
     *len = (size_t)(n > 0 ? n : 0);
     return parts == 2 && n >= 0 && n <= MEET_REPORT_MAX;

@@ -17,6 +17,7 @@
 #define PS_MEET_IO_H
 
 #include "base/run_key_io.h"
+#include "ps/wire/gate_io.h"
 #include "ps/wire/meet.h"
 
 enum {
@@ -32,8 +33,9 @@ struct meet {
     struct meet_node *peer;     /* [nodes] all known once met; owned */
     uint64_t number;            /* this node's */
     uint64_t run;
-    void *context, *socket; /* at an address, until all have met; owned */
-    struct run_key key;     /* that this process was given */
+    void *context, *socket;   /* at an address, until all have met; owned */
+    struct gate_keeper *gate; /* node 0's there, where there is a key; owned */
+    struct run_key key;       /* that this process was given */
 };
 
 /* Binds @pull; says so in the folder, or listens at the address or reports to

@@ -1,10 +1,12 @@
 """Strangers at the sockets of nodes that talk over TCP: whoever has not the run's
 key is turned away before a frame is read, and costs bounded memory."""
+import os
 import pathlib
 import random
 import re
 import socket
 import struct
+import subprocess
 import threading
 import time
 
@@ -19,6 +21,36 @@ MEMORY_MAX = 128 << 20
 GREETING = (b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") +
             bytes(32))
 READY = b"\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH"
+# Connections that are held, made again as soon as they end: argv are how many, and
+# ports of loopback. Says when all were there, and how many were made at the end.
+CROWD = """
+import resource, select, socket, sys
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+many, ports = int(sys.argv[1]), [int(p) for p in sys.argv[2:]]
+poll, held, made = select.poll(), {}, 0
+def knock(port):
+    global made
+    s = socket.socket()
+    s.setblocking(False)
+    s.connect_ex(("127.0.0.1", port))
+    made += 1
+    held[s.fileno()] = s, port
+    poll.register(s, select.POLLHUP | select.POLLRDHUP)
+for i in range(many):
+    knock(ports[i % len(ports)])
+print("there", flush=True)
+poll.register(sys.stdin, select.POLLIN | select.POLLHUP)
+while True:
+    for fd, _ in poll.poll():
+        if fd == 0:
+            print(made)
+            sys.exit()
+        poll.unregister(fd)
+        s, port = held.pop(fd)
+        s.close()
+        knock(port)
+"""
 PART = b"\x03" + struct.pack(">Q", 1 << 20)  # more follow; long
 
 
@@ -128,6 +160,47 @@ class Strangers(Nodes):
         for node, was in zip(nodes, before):
             self.assertLess(self.resident(node), was + MEMORY_MAX)
         self.stop.set()
+        self.end(*nodes)
+
+    def crowd(self, many, *ports):
+        crowd = subprocess.Popen(
+            ["/usr/bin/python3", "-c", CROWD, str(many), *map(str, ports)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (crowd.kill(), crowd.wait(),
+                                 crowd.stdin.close(), crowd.stdout.close()))
+        self.assertEqual(crowd.stdout.readline(), "there\n")
+        return crowd
+
+    def files(self, node):
+        return len(os.listdir(f"/proc/{node.pid}/fd"))
+
+    def test_nodes_start_in_a_crowd(self):
+        """A thousand strangers of the same machine, each of whom comes again when
+        it is cut, at where nodes meet and at node 0, half each: nodes start, and
+        hold few of them at any time."""
+        ports = [int(self.place.rpartition(":")[2]), self.data[0]]
+        nodes = [self.start_node(0, "--listen", f"tcp://127.0.0.1:{self.data[0]}")]
+        self.send_config(self.tuner, 2)
+        crowd, most = self.crowd(1000, *ports), 0
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            most = max(most, self.files(nodes[0]))
+            time.sleep(0.01)
+        nodes.append(self.start_node(1, "--listen",
+                                     f"tcp://127.0.0.1:{self.data[1]}"))
+        self.send_config_to_last()
+        self.assertEqual([a["kind"] for a in self.tuner.answers()],
+                         ["ready", "ready"])
+        made, _ = crowd.communicate(timeout=60)
+        self.assertGreater(int(made), 1000)  # some were cut
+        # 65 strangers at each of two ports, each held twice.
+        self.assertGreater(most, 130)
+        self.assertLess(most, 450)
+        self.tuner.ask("fork", branch=1, parent=0, type="training",
+                       setting={"learning_rate": 0.1})
+        answers = self.tuner.ask("schedule", branch=1, first=0, count=3,
+                                 report_every=3)
+        self.assertEqual([a["kind"] for a in answers], ["done", "done"])
         self.end(*nodes)
 
     def test_a_dead_peers_place_is_not_taken(self):

@@ -15,9 +15,11 @@
 
 #include "tests/unit/fixture/check.h"
 
+#define LATER (GATE_TENURE_MS * INT64_C(1000000))
+
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-enum { PATIENCE_MS = 20000, DROPPED_MS = 200, STRANGERS = 80 };
+enum { PATIENCE_MS = 20000, DROPPED_MS = 200, STRANGERS = 80, CROWD = 300 };
 
 /* ---- counts -------------------------------------------------------------- */
 
@@ -30,25 +32,26 @@ static void gate_is_shut_while_all_peers_are_in(void **state)
     d.expected = 2;
     for (int fd = 10; fd < 12; fd++) {
         assert_int_equal(gate_wants(&d), GATE_OPEN);
-        gate_accepted(&d, fd);
+        gate_accepted(&d, fd, 0);
         assert_int_equal(gate_wants(&d), GATE_OPEN);
-        gate_shown(&d, fd);
-        gate_shown(&d, fd);
+        gate_shown(&d, fd, false);
+        gate_shown(&d, fd, false);
     }
     assert_int_equal(gate_wants(&d), GATE_SHUT);
     assert_int_equal(d.strangers, 0);
-    gate_accepted(&d, 99);
+    gate_accepted(&d, 99, 0);
     gate_gone(&d, 99);
     assert_int_equal(gate_wants(&d), GATE_SHUT);
     gate_gone(&d, 10);
-    gate_shown(&d, 10); /* late */
+    gate_shown(&d, 10, false); /* late */
     assert_int_equal(gate_wants(&d), GATE_OPEN);
-    gate_accepted(&d, 10);
-    gate_shown(&d, 10);
+    gate_shown(&d, 10, true); /* before it is told of */
+    assert_int_equal(gate_wants(&d), GATE_OPEN);
+    gate_accepted(&d, 10, 0);
     assert_int_equal(gate_wants(&d), GATE_SHUT);
     for (int fd = -1; fd <= GATE_FILES_MAX; fd += GATE_FILES_MAX + 1) {
-        gate_accepted(&d, fd);
-        gate_shown(&d, fd);
+        gate_accepted(&d, fd, 0);
+        gate_shown(&d, fd, false);
         gate_gone(&d, fd);
     }
     assert_int_equal(d.peers, 2);
@@ -65,12 +68,12 @@ static void gate_goes_to_when_strangers_crowd(void **state)
     (void)state;
     d.expected = PEERS;
     while (fd < PEERS + GATE_STRANGERS_MAX - 1)
-        gate_accepted(&d, fd++);
+        gate_accepted(&d, fd++, 0);
     assert_int_equal(gate_wants(&d), GATE_OPEN);
-    gate_accepted(&d, fd++);
+    gate_accepted(&d, fd++, 0);
     assert_int_equal(gate_wants(&d), GATE_KNOWN);
     for (int i = 0; i < PEERS; i++)
-        gate_shown(&d, i);
+        gate_shown(&d, i, false);
     assert_int_equal(gate_wants(&d), GATE_SHUT);
     gate_gone(&d, 0);
     while (d.strangers > GATE_STRANGERS_AGAIN + 1) {
@@ -78,6 +81,37 @@ static void gate_goes_to_when_strangers_crowd(void **state)
         gate_gone(&d, --fd);
     }
     assert_int_equal(gate_wants(&d), GATE_OPEN);
+}
+
+/* One more than may be in, and who came first is cut; who has shown the key, or
+ * has gone, is not. */
+static void gate_cuts_who_came_first(void **state)
+{
+    enum { FIRST = 10, LAST = FIRST + GATE_STRANGERS_MAX };
+    static struct gate d;
+
+    (void)state;
+    d.expected = 2;
+    for (int fd = FIRST; fd < LAST + 2; fd++)
+        gate_accepted(&d, fd, 0);
+    assert_int_equal(gate_cut(&d, LATER), -1);
+    gate_shown(&d, FIRST, false);
+    assert_int_equal(gate_cut(&d, LATER), -1);
+    gate_accepted(&d, FIRST - 1, 0);
+    assert_int_equal(gate_cut(&d, LATER), FIRST + 1);
+    assert_int_equal(gate_cut(&d, LATER), -1);
+    gate_gone(&d, FIRST + 1); /* what the socket says of it then */
+    gate_gone(&d, FIRST + 2);
+    gate_accepted(&d, FIRST + 1, 0);
+    assert_int_equal(gate_cut(&d, LATER), -1);
+    gate_accepted(&d, FIRST + 2, 0);
+    assert_int_equal(gate_cut(&d, LATER), FIRST + 3);
+    /* Who came last, while the first have not had their time. */
+    gate_accepted(&d, LAST + 2, 0);
+    assert_int_equal(gate_cut(&d, LATER - 1), LAST + 2);
+    assert_int_equal(gate_cut(&d, LATER - 1), -1);
+    assert_int_equal(d.peers, 1);
+    assert_int_equal(gate_wants(&d), GATE_KNOWN);
 }
 
 /* ---- at a socket --------------------------------------------------------- */
@@ -91,9 +125,9 @@ struct node {
 };
 
 /* A node that waits for one other, which comes from 127.0.0.2 as it says. */
-static void open_node(struct node *n)
+static void open_node(struct node *n, bool known)
 {
-    const uint32_t known = INADDR_LOOPBACK + 1;
+    const uint32_t from = INADDR_LOOPBACK + 1;
     size_t size = sizeof(n->endpoint);
     struct fault f = {0};
 
@@ -109,7 +143,8 @@ static void open_node(struct node *n)
     zmq_getsockopt(n->pull, ZMQ_LAST_ENDPOINT, n->endpoint, &size);
     assert_int_equal(sscanf(n->endpoint, "tcp://127.0.0.1:%hu", &n->port), 1);
     assert_int_equal(gate_keep(n->gate, 1, &f), ERR_OK);
-    assert_int_equal(gate_know(n->gate, 1, &known), ERR_OK);
+    if (known)
+        assert_int_equal(gate_know(n->gate, 1, &from), ERR_OK);
 }
 
 static void close_node(struct node *n)
@@ -138,8 +173,8 @@ static void *open_peer(const struct node *n)
     return push;
 }
 
-/* A connection from 127.0.0.@last; -1: it is dropped. */
-static int knock(const struct node *n, uint32_t last)
+/* A connection from 127.0.0.@last; -1: it is not there after @ms. */
+static int knock(const struct node *n, uint32_t last, int ms)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons(n->port),
@@ -152,7 +187,7 @@ static int knock(const struct node *n, uint32_t last)
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
     if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 ||
-        (errno == EINPROGRESS && poll(&item, 1, DROPPED_MS) == 1))
+        (errno == EINPROGRESS && poll(&item, 1, ms) == 1))
         return fd;
     close(fd);
     return -1;
@@ -160,7 +195,7 @@ static int knock(const struct node *n, uint32_t last)
 
 static bool gets_in(const struct node *n, uint32_t last)
 {
-    int fd = knock(n, last);
+    int fd = knock(n, last, DROPPED_MS);
 
     if (fd >= 0)
         close(fd);
@@ -187,7 +222,7 @@ static void gate_keeps_strangers_out_while_the_peer_is_in(void **state)
     void *peer;
 
     (void)state;
-    open_node(&n);
+    open_node(&n, true);
     assert_true(gets_in(&n, 1));
     peer = open_peer(&n);
     assert_true(comes_to(&n, 1, false));
@@ -206,14 +241,60 @@ static void gate_lets_the_known_in_while_strangers_crowd(void **state)
     struct node n;
 
     (void)state;
-    open_node(&n);
+    open_node(&n, true);
     while (n_held < GATE_STRANGERS_MAX + 1)
-        held[n_held++] = knock(&n, 1);
+        held[n_held++] = knock(&n, 1, PATIENCE_MS);
     assert_true(comes_to(&n, 1, false));
     assert_true(gets_in(&n, 2));
     while (n_held > 0)
         close(held[--n_held]);
     assert_true(comes_to(&n, 1, true));
+    close_node(&n);
+}
+
+/* How many of @held were cut. */
+static int count_cut(int n, const int held[])
+{
+    char byte[64];
+    int cut = 0;
+
+    for (int i = 0; i < n; i++) {
+        ssize_t got;
+
+        do
+            got = recv(held[i], byte, sizeof(byte), MSG_DONTWAIT);
+        while (got > 0); /* its greeting */
+        cut += got == 0 || errno != EAGAIN;
+    }
+    return cut;
+}
+
+/* Before peers are known a crowd is let in, all but some are cut, and the peer
+ * gets in all the same. */
+static void gate_bounds_a_crowd_before_peers_are_known(void **state)
+{
+    static int held[CROWD];
+    time_ns end = clock_monotonic() + PATIENCE_MS * INT64_C(1000000);
+    struct node n;
+    void *peer;
+
+    (void)state;
+    open_node(&n, false);
+    for (int i = 0; i < CROWD; i++) {
+        struct pollfd item = {.events = POLLIN};
+
+        item.fd = held[i] = knock(&n, 1, PATIENCE_MS);
+        assert_int_equal(poll(&item, 1, PATIENCE_MS), 1); /* its greeting */
+    }
+    while (count_cut(CROWD, held) < CROWD - GATE_STRANGERS_MAX - 1 &&
+           clock_monotonic() < end)
+        poll(NULL, 0, 5);
+    assert_int_equal(count_cut(CROWD, held), CROWD - GATE_STRANGERS_MAX - 1);
+    peer = open_peer(&n);
+    assert_true(comes_to(&n, 1, false));
+    zmq_close(peer);
+    for (int i = 0; i < CROWD; i++)
+        close(held[i]);
     close_node(&n);
 }
 
@@ -238,8 +319,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gate_is_shut_while_all_peers_are_in),
         cmocka_unit_test(gate_goes_to_when_strangers_crowd),
+        cmocka_unit_test(gate_cuts_who_came_first),
         cmocka_unit_test(gate_keeps_strangers_out_while_the_peer_is_in),
         cmocka_unit_test(gate_lets_the_known_in_while_strangers_crowd),
+        cmocka_unit_test(gate_bounds_a_crowd_before_peers_are_known),
         cmocka_unit_test(gate_that_is_not_kept_is_closed),
     };
 
