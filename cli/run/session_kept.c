@@ -123,7 +123,9 @@ enum err session_kept_look(struct session *s, double now_s, struct fault *f)
     k->grown = journal_bytes(s->journal);
     if (k->before && k->grown > limit / PART_RECORDS)
         k->grown = limit / PART_RECORDS; /* what it falls to */
-    /* A run ends for its limit only where thinning does not help any more. */
+    /* A run ends for its limit only where nothing can be given up any more. */
+    if (taken(s) > limit && journal_trim(s->journal, f))
+        return f->code;
     for (size_t before = SIZE_MAX; taken(s) > limit && k->bytes < before;) {
         before = k->bytes;
         thin(s);

@@ -32,6 +32,7 @@ struct journal {
     uint64_t first;       /* of the oldest one that is there still */
     uint64_t surplus;     /* of the last one that is needed no more */
     uint64_t bytes, keep; /* that the records take; that they may */
+    uint64_t added;       /* of them since the last commit */
     int64_t schema;       /* of the file; a reader changes it not */
     int busy_ms;
     bool open; /* a transaction is open */

@@ -29,7 +29,7 @@ enum {
     REMOVED_AT_ONCE = 4096,     /* records in one transaction */
     REMOVAL_PAUSE_NS = 2000000, /* between two */
     FORGET_LEAST = 64,          /* records in one commit */
-    FORGET_MOST = 1024
+    FORGET_AT_ONCE = 1024       /* in one statement */
 };
 
 /* What a record takes in the file: what does not stand on a page with others
@@ -659,6 +659,8 @@ static void roll_back(struct journal *j)
     if (!sqlite3_get_autocommit(j->db))
         sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
     j->seq = j->committed;
+    j->bytes -= j->added < j->bytes ? j->added : j->bytes;
+    j->added = 0;
     j->open = false;
 }
 
@@ -780,8 +782,10 @@ enum err journal_append(struct journal *j, const char *kind, const char *json,
         roll_back(j);
     else
         j->seq++;
-    if (!err)
+    if (!err) {
         j->bytes += record_bytes(len);
+        j->added += record_bytes(len);
+    }
     return err;
 }
 
@@ -800,32 +804,70 @@ static int step_to(struct journal *j, enum statement which, uint64_t number,
     return code;
 }
 
-/* Deletes some of the records that are needed no more, in the transaction that
- * is open. Where that cannot be done they stay, unless SQLite has given up the
- * whole of it. */
-static enum err drop_surplus(struct journal *j, struct fault *f)
+/* Deletes the oldest record and the @records - 1 numbers after it, in the
+ * transaction that is open. *@bytes: how much that was; false: they stay, and
+ * none is tried any more. */
+static bool forget(struct journal *j, uint64_t records, uint64_t *bytes,
+                   int *code)
 {
-    uint64_t added = 2 * (j->seq - j->committed), to, bytes = 0;
-    int code;
+    uint64_t to = j->first - 1 + records;
 
-    if (j->first > j->surplus || j->bytes <= j->keep)
-        return ERR_OK;
-    to = added < FORGET_LEAST ? FORGET_LEAST : added;
-    to = j->first - 1 + (to < FORGET_MOST ? to : FORGET_MOST);
     if (to > j->surplus)
         to = j->surplus;
-    code = step_to(j, WEIGH, to, &bytes);
-    if (code == SQLITE_ROW)
-        code = step_to(j, FORGET, to, NULL);
-    if (code == SQLITE_DONE) {
-        j->first = to + 1;
-        j->bytes -= bytes < j->bytes ? bytes : j->bytes;
-        return ERR_OK;
+    *bytes = 0;
+    *code = step_to(j, WEIGH, to, bytes);
+    if (*code == SQLITE_ROW)
+        *code = step_to(j, FORGET, to, NULL);
+    if (*code != SQLITE_DONE) {
+        j->surplus = 0;
+        return false;
     }
-    j->surplus = 0;
-    return sqlite3_get_autocommit(j->db)
+    j->first = to + 1;
+    j->bytes -= *bytes < j->bytes ? *bytes : j->bytes;
+    return true;
+}
+
+static bool has_surplus(const struct journal *j)
+{
+    return j->first <= j->surplus && j->bytes > j->keep;
+}
+
+/* Deletes twice the bytes that this transaction adds, so that it keeps up
+ * whatever a commit brings, and costs as much as was written. Where that cannot
+ * be done records stay, unless SQLite has given up the whole of it. */
+static enum err drop_surplus(struct journal *j, struct fault *f)
+{
+    uint64_t least = FORGET_LEAST, dropped = 0, bytes;
+    int code = SQLITE_DONE;
+
+    while (has_surplus(j) && (least > 0 || dropped < 2 * j->added)) {
+        if (!forget(j, least ? least : FORGET_AT_ONCE, &bytes, &code))
+            break;
+        dropped += bytes;
+        least = 0;
+    }
+    return code != SQLITE_DONE && sqlite3_get_autocommit(j->db)
                ? journal_explain(j, code, "delete old records", f)
                : ERR_OK;
+}
+
+enum err journal_trim(struct journal *j, struct fault *f)
+{
+    enum err err = journal_commit(j, false, f);
+    uint64_t bytes;
+    int code = SQLITE_DONE;
+
+    while (!err && has_surplus(j)) {
+        err = begin(j, "delete old records", f);
+        if (err)
+            break;
+        forget(j, FORGET_AT_ONCE, &bytes, &code);
+        if (code != SQLITE_DONE && sqlite3_get_autocommit(j->db))
+            err = journal_explain(j, code, "delete old records", f);
+        else
+            err = journal_commit(j, false, f);
+    }
+    return err;
 }
 
 enum err journal_commit(struct journal *j, bool durable, struct fault *f)
@@ -841,6 +883,7 @@ enum err journal_commit(struct journal *j, bool durable, struct fault *f)
             return err;
         }
         j->committed = j->seq;
+        j->added = 0;
         j->open = false;
     }
     if (!durable || j->durable == j->committed)

@@ -146,6 +146,33 @@ static void session_keeps_the_journal_within_its_limit(void **state)
     end(&k);
 }
 
+/* One commit of however many records: the next ones give up as much, in bytes,
+ * and a run does not end for records that nobody needs. */
+static void session_gives_up_records_as_fast_as_they_come(void **state)
+{
+    enum { LIMIT = 8 << 20, BURST = 40 };
+    struct kept k;
+    struct fault f = {0};
+
+    (void)state;
+    begin(&k, LIMIT);
+    for (int i = 0; i < 160; i++)
+        if (one_more(&k, &f))
+            fail_msg("%s", f.text);
+    /* Some 2,700 records, 1 MB, in each commit. */
+    for (int i = 0; i < 8; i++) {
+        for (int n = 1; n < BURST; n++)
+            retunes_one(&k.w);
+        if (one_more(&k, &f))
+            fail_msg("%s", f.text);
+    }
+    assert_true(journal_bytes(k.s.journal) <= LIMIT / 2 + (2 << 20));
+    journal_forget(k.s.journal, journal_last(k.s.journal), 1 << 20);
+    assert_int_equal(journal_trim(k.s.journal, &f), ERR_OK);
+    assert_in_range(journal_bytes(k.s.journal), 1, 1 << 20);
+    end(&k);
+}
+
 /* Where what came of the records does not fit either, that is said, with the
  * way out; nothing is lost. */
 static void session_beyond_its_limit_is_told(void **state)
@@ -169,6 +196,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             session_keeps_the_journal_within_its_limit, make_run,
+            scratch_remove),
+        cmocka_unit_test_setup_teardown(
+            session_gives_up_records_as_fast_as_they_come, make_run,
             scratch_remove),
         cmocka_unit_test_setup_teardown(session_beyond_its_limit_is_told,
                                         make_run, scratch_remove),
