@@ -1,6 +1,7 @@
 #include "cli/basics/table.h"
 
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -22,9 +23,7 @@ void table_add(struct text_table *t, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(cell, TABLE_CELL_MAX, fmt, ap);
     va_end(ap);
-    for (; *cell; cell++)
-        if ((unsigned char)*cell < 0x20 || *cell == 0x7f)
-            *cell = '?';
+    text_clean(cell); /* and a character that was cut off */
 }
 
 int table_print(const struct text_table *t, FILE *out, const char *indent)

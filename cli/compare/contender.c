@@ -48,6 +48,9 @@ static enum err read_setting(struct contender *c, char *text, struct fault *f)
                          "\"%s\" of \"%s\": expected KEY=VALUE behind a +",
                          text, c->label);
     *value++ = '\0';
+    if (!text_is_utf8(text))
+        return fault_set(f, ERR_INVAL, "a key of \"%s\" is no text in UTF-8",
+                         c->label);
     if (json_load(value, strlen(value), &json, NULL, NULL))
         json = json_string(value);
     if (!json && !text_is_utf8(value))

@@ -1,20 +1,56 @@
 #include "cli/state/render.h"
 
 #include "base/json/json.h"
+#include "base/mem.h"
 #include "base/metrics.h"
 #include "base/text.h"
 #include "cli/basics/console.h"
+#include "cli/basics/printable.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
 #include "tuner/history/record.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { DECISIONS_MAX = 40 }; /* latest; --json has all that are kept */
+
+/* ---- what is shown ------------------------------------------------------- */
+
+/* Text of others is among it: nothing that a terminal would obey comes out. */
+static void put(FILE *out, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void put(FILE *out, const char *fmt, ...)
+{
+    struct text shown = {0};
+    struct printable filter = {.len = 0};
+    char *raw = NULL;
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    raw = n >= 0 ? mem_alloc((size_t)n + 1) : NULL;
+    if (raw) {
+        va_start(ap, fmt);
+        vsnprintf(raw, (size_t)n + 1, fmt, ap);
+        va_end(ap);
+        printable_add(&filter, raw, (size_t)n, &shown);
+        printable_end(&filter, &shown);
+    }
+    if (!raw || text_lost(&shown))
+        console_error("out of memory: lines are missing");
+    else
+        fputs(text_so_far(&shown), out);
+    text_deinit(&shown);
+    mem_free(raw);
+}
 
 /* ---- answers ------------------------------------------------------------- */
 
@@ -118,10 +154,11 @@ static long long count_at(const json_t *o, const char *pointer)
 /* "2026-11-21 03:40:12", local time. */
 static void write_time(double unix_s, char *out, size_t size)
 {
-    time_t seconds = isnan(unix_s) ? 0 : (time_t)unix_s;
+    bool is_time = fabs(unix_s) < 1e15; /* a damaged journal says anything */
+    time_t seconds = is_time ? (time_t)unix_s : 0;
     struct tm tm;
 
-    if (isnan(unix_s) || !localtime_r(&seconds, &tm) ||
+    if (!is_time || !localtime_r(&seconds, &tm) ||
         strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm) == 0)
         snprintf(out, size, "-");
 }
@@ -178,10 +215,10 @@ static void render_resume(const json_t *run, FILE *out)
 
     if (!is_resumable(run))
         return;
-    fprintf(out, "resume    mltune resume %s", json_text_at(run, "/run"));
+    put(out, "resume    mltune resume %s", json_text_at(run, "/run"));
     if (*state && !is_default_state(state))
-        fprintf(out, " --state %s", state);
-    fprintf(out, "\n");
+        put(out, " --state %s", state);
+    put(out, "\n");
 }
 
 static void render_queue(const json_t *run, FILE *out)
@@ -192,8 +229,8 @@ static void render_queue(const json_t *run, FILE *out)
     if (!json_is_object(queue))
         return;
     write_time(json_time_at(queue, "/submitted_at"), at, sizeof(at));
-    fprintf(out, "queue     group %s, submitted %s\n",
-            json_text_at(queue, "/group"), at);
+    put(out, "queue     group %s, submitted %s\n",
+        json_text_at(queue, "/group"), at);
 }
 
 /* Lines that a training system wrote before it failed, and which of its
@@ -205,11 +242,11 @@ static void render_words(const json_t *run, FILE *out)
     size_t i;
 
     if (json_array_size(lines) > 0 && json_is_integer(node))
-        fprintf(out, "          process %lld said last:\n",
-                (long long)json_integer_value(node));
+        put(out, "          process %lld said last:\n",
+            (long long)json_integer_value(node));
     json_array_foreach((json_t *)lines, i, line)
     {
-        fprintf(out, "          | %s\n", json_string_value(line));
+        put(out, "          | %s\n", json_text_at(line, ""));
     }
 }
 
@@ -220,19 +257,18 @@ void render_head(const json_t *run, FILE *out)
 
     assert(run && out);
     write_time(json_time_at(run, "/started_at"), began, sizeof(began));
-    fprintf(out, "run       %s (%s)\n", json_text_at(run, "/run"),
-            json_text_at(run, "/name"));
-    fprintf(out, "status    %s%s%s\n", json_text_at(run, "/status"),
-            *why ? ": " : "", why);
+    put(out, "run       %s (%s)\n", json_text_at(run, "/run"),
+        json_text_at(run, "/name"));
+    put(out, "status    %s%s%s\n", json_text_at(run, "/status"),
+        *why ? ": " : "", why);
     if (*json_text_at(run, "/message"))
-        fprintf(out, "          %s\n", json_text_at(run, "/message"));
+        put(out, "          %s\n", json_text_at(run, "/message"));
     render_words(run, out);
     render_resume(run, out);
     render_queue(run, out);
-    fprintf(out, "began     %s\n", began);
+    put(out, "began     %s\n", began);
     if (json_is_object(json_at(run, "/job")))
-        fprintf(
-            out,
+        put(out,
             "job       %s, %lld samples, %lld for validation, %lld workers, "
             "seed %lld\n"
             "tuner     %s, searcher %s\n",
@@ -265,17 +301,17 @@ static void render_best(const json_t *run, FILE *out)
     double metric = json_number_at(run, "/best/metric");
 
     if (!json_is_object(json_at(run, "/best"))) {
-        fprintf(out, "best      none: %s\n", why_no_best(run));
+        put(out, "best      none: %s\n", why_no_best(run));
         return;
     }
-    fprintf(out, "best      epoch %lld of %lld: ", count_at(run, "/best/epoch"),
-            count_at(run, "/epochs"));
+    put(out, "best      epoch %lld of %lld: ", count_at(run, "/best/epoch"),
+        count_at(run, "/epochs"));
     if (!isnan(metric))
-        fprintf(out, "%s %.5g (%s), ", json_text_at(run, "/job/metric/name"),
-                metric,
-                metrics_direction(json_is_true(
-                    json_at(run, "/job/metric/higher_is_better"))));
-    fprintf(out, "training loss %.5g\n", json_number_at(run, "/best/loss"));
+        put(out, "%s %.5g (%s), ", json_text_at(run, "/job/metric/name"),
+            metric,
+            metrics_direction(
+                json_is_true(json_at(run, "/job/metric/higher_is_better"))));
+    put(out, "training loss %.5g\n", json_number_at(run, "/best/loss"));
 }
 
 /* Further metrics: the latest of each, its value in the last epoch and in the
@@ -292,16 +328,16 @@ static void render_values(const json_t *run, FILE *out)
                                             {"/best", "best epoch"}};
         bool some = false;
 
-        fprintf(out, "%s%s: ", i ? "          " : "values    ",
-                json_text_at(value, "/name"));
+        put(out, "%s%s: ", i ? "          " : "values    ",
+            json_text_at(value, "/name"));
         for (size_t k = 0; k < sizeof(of) / sizeof(*of); k++) {
             double x = json_number_at(value, of[k][0]);
 
             if (!isnan(x))
-                fprintf(out, "%s%s %.5g", some ? ", " : "", of[k][1], x);
+                put(out, "%s%s %.5g", some ? ", " : "", of[k][1], x);
             some |= !isnan(x);
         }
-        fprintf(out, "%s\n", some ? "" : "none: it never had a number");
+        put(out, "%s\n", some ? "" : "none: it never had a number");
     }
 }
 
@@ -315,7 +351,7 @@ static void render_settings(const struct run_answers *a, FILE *out)
 
     if (!a->schedule && json_is_object(json_at(a->run, "/setting"))) {
         progress_setting(json_at(a->run, "/setting"), setting, sizeof(setting));
-        fprintf(out, "setting   %s\n", setting);
+        put(out, "setting   %s\n", setting);
     }
     json_array_foreach(a->schedule, i, choice)
     {
@@ -324,10 +360,10 @@ static void render_settings(const struct run_answers *a, FILE *out)
         before = json_at(choice, "/setting");
         progress_setting(before, setting, sizeof(setting));
         if (i == 0)
-            fprintf(out, "setting   %s\n", setting);
+            put(out, "setting   %s\n", setting);
         else
-            fprintf(out, "          from clock %lld: %s\n",
-                    count_at(choice, "/clock"), setting);
+            put(out, "          from clock %lld: %s\n",
+                count_at(choice, "/clock"), setting);
     }
 }
 
@@ -341,16 +377,15 @@ static void render_time(const json_t *run, FILE *out)
 
     progress_duration(whole, time, sizeof(time));
     progress_duration(tuning, spent, sizeof(spent));
-    fprintf(out, "time      %s, %lld clocks\n", time, count_at(run, "/clocks"));
+    put(out, "time      %s, %lld clocks\n", time, count_at(run, "/clocks"));
     if (searches > 0)
-        fprintf(out,
-                "tuning    %lld search%s, %lld trials, %s (%.0f %% of it)\n",
-                searches, searches == 1 ? "" : "es",
-                count_at(run, "/tuning/trials"), spent,
-                whole > 0 ? 100 * fmin(tuning / whole, 1) : 0);
+        put(out, "tuning    %lld search%s, %lld trials, %s (%.0f %% of it)\n",
+            searches, searches == 1 ? "" : "es",
+            count_at(run, "/tuning/trials"), spent,
+            whole > 0 ? 100 * fmin(tuning / whole, 1) : 0);
     if (!isnan(waiting) && whole > 0)
-        fprintf(out, "waiting   %.3g s for decisions (%.2g %% of it)\n",
-                waiting, 100 * waiting / whole);
+        put(out, "waiting   %.3g s for decisions (%.2g %% of it)\n", waiting,
+            100 * waiting / whole);
 }
 
 /* Traffic between several nodes, and how fresh what they read was. */
@@ -372,12 +407,11 @@ static void render_nodes(const json_t *nodes, FILE *out)
             behind += n * json_number_at(node, "/staleness/mean");
         }
     }
-    fprintf(out, "nodes     %zu, %.4g MB between them", json_array_size(nodes),
-            sent * 1e-6);
+    put(out, "nodes     %zu, %.4g MB between them", json_array_size(nodes),
+        sent * 1e-6);
     if (reads > 0)
-        fprintf(out, "; reads missed %.3g clocks in the mean",
-                -1 - behind / reads);
-    fprintf(out, "\n");
+        put(out, "; reads missed %.3g clocks in the mean", -1 - behind / reads);
+    put(out, "\n");
 }
 
 void render_summary(const struct run_answers *a, FILE *out)
@@ -391,13 +425,13 @@ void render_summary(const struct run_answers *a, FILE *out)
     render_time(a->run, out);
     render_nodes(a->nodes, out);
     if (*json_text_at(a->run, "/model"))
-        fprintf(out, "model     %s%s\n", json_text_at(a->run, "/model"),
-                json_is_object(json_at(a->run, "/best"))
-                    ? ""
-                    : " (the state when the run ended)");
+        put(out, "model     %s%s\n", json_text_at(a->run, "/model"),
+            json_is_object(json_at(a->run, "/best"))
+                ? ""
+                : " (the state when the run ended)");
     if (json_is_object(snapshot))
-        fprintf(out, "snapshot  %s (epoch %lld)\n",
-                json_text_at(snapshot, "/path"), count_at(snapshot, "/epoch"));
+        put(out, "snapshot  %s (epoch %lld)\n", json_text_at(snapshot, "/path"),
+            count_at(snapshot, "/epoch"));
 }
 
 /* ---- cells --------------------------------------------------------------- */
@@ -620,7 +654,7 @@ static void render_part(enum render_list which, const char *title,
 {
     if (json_array_size(items) == 0)
         return;
-    fprintf(out, "\n%s\n", title);
+    put(out, "\n%s\n", title);
     render_table(which, items, metric, "  ", out);
 }
 
@@ -629,14 +663,14 @@ static void render_decisions(const json_t *run, const json_t *decisions,
 {
     size_t n = json_array_size(decisions);
     size_t i = n > DECISIONS_MAX ? n - DECISIONS_MAX : 0;
-    long long left_out = count_at(json_array_get(decisions, i), "/number") - 1;
+    long long first = count_at(json_array_get(decisions, i), "/number");
     double began = json_time_at(run, "/started_at");
 
     if (n == 0)
         return;
-    fprintf(out, "\ndecisions\n");
-    if (left_out > 0)
-        fprintf(out, "  (%lld earlier ones are left out)\n", left_out);
+    put(out, "\ndecisions\n");
+    if (first > 1)
+        put(out, "  (%lld earlier ones are left out)\n", first - 1);
     for (; i < n; i++) {
         const json_t *item = json_array_get(decisions, i);
         double at = json_time_at(item, "/at") - began;
@@ -644,8 +678,8 @@ static void render_decisions(const json_t *run, const json_t *decisions,
 
         if (!isnan(at))
             progress_duration(at, time, sizeof(time));
-        fprintf(out, "  %8s  %s: %s\n", time, json_text_at(item, "/decision"),
-                json_text_at(item, "/text"));
+        put(out, "  %8s  %s: %s\n", time, json_text_at(item, "/decision"),
+            json_text_at(item, "/text"));
     }
 }
 

@@ -233,6 +233,7 @@ void cache_begin(struct cache *c, uint64_t slice, int64_t clock,
     if (slice != c->slice)
         cache_enter_slice(c, slice);
     assert(clock > c->base);
+    c->begun = slice;
     c->base = clock;
     c->staleness = staleness;
     for (uint32_t i = 0; i < c->opt.workers; i++) {

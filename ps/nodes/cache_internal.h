@@ -70,8 +70,9 @@ struct cache {
     struct cache_worker *worker; /* [opt.workers] */
     struct cache_node *node;     /* [opt.nodes] */
     uint32_t value_bytes_max;
-    uint64_t slice;
-    int64_t base; /* the slice's first clock */
+    uint64_t slice; /* that frames come for, or the latest that began here */
+    uint64_t begun; /* the latest that began here */
+    int64_t base;   /* the slice's first clock */
     unsigned staleness;
     unsigned char *values;       /* scratch: one row */
     struct candidate *candidate; /* scratch: [CACHE_EARLY_ROWS] */

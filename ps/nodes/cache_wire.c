@@ -98,6 +98,10 @@ enum err cache_step(struct cache *c, const struct frame *f, struct fault *fault)
         return refuse(fault, f, "not for a client");
     if (f->slice < c->slice)
         return ERR_OK;
+    /* A shard begins the slice after the next when this node has drained that.
+     */
+    if (f->slice > c->begun + 1)
+        return refuse(fault, f, "of a slice that cannot have begun");
     if (f->slice > c->slice) {
         for (uint32_t i = 0; i < c->opt.workers; i++)
             if (!c->worker[i].drained)

@@ -64,7 +64,7 @@ static void every_committed_input_replays_clean(void **state)
         targets++;
     }
     closedir(dir);
-    assert_true(targets >= 36);
+    assert_true(targets >= 40);
 }
 
 int main(void)

@@ -158,6 +158,7 @@ static enum err read_parts(const unsigned char *data, size_t len,
         const unsigned char *head = data + at;
         uint64_t n = len - at >= HEAD_BYTES ? bytes_get64(head + 8) : 0;
         uint32_t tag = len - at >= HEAD_BYTES ? bytes_get32(head) : 0;
+        struct fault why = {0};
         enum err err;
 
         if (len - at < HEAD_BYTES || n > len - at - HEAD_BYTES)
@@ -167,8 +168,9 @@ static enum err read_parts(const unsigned char *data, size_t len,
         else if (tag == TAG_END)
             return first;
         else
-            err =
-                read_part(tag, at, head + HEAD_BYTES, n, out, first ? NULL : f);
+            err = read_part(tag, at, head + HEAD_BYTES, n, out, &why);
+        if (f && why.code && (!first || err != ERR_FORMAT))
+            *f = why;
         if (err == ERR_NOMEM || err == ERR_VERSION)
             return err;
         first = first ? first : err;

@@ -86,13 +86,21 @@ static void contenders_that_make_no_sense_are_refused(void **state)
     static const struct {
         const char *list, *says;
     } bad[] = {
-        {"", "expected 1 to"},           {"mltuner,,fixed", "expected 1 to"},
-        {"mltuner,", "expected 1 to"},   {"mltuner:", "STRATEGY[:SEARCHER]"},
-        {":tpe", "STRATEGY[:SEARCHER]"}, {"ML tuner", "STRATEGY[:SEARCHER]"},
-        {"fixed+", "KEY=VALUE"},         {"fixed+schedule", "KEY=VALUE"},
-        {"fixed+=3", "KEY=VALUE"},       {"fixed+a=", "KEY=VALUE"},
-        {"fixed,fixed", "twice"},        {"fixed+a=\xff", "UTF-8"},
-        {"fixed:gp", "no searcher"},     {"asha:gp+sampling=random", "leave"},
+        {"", "expected 1 to"},
+        {"mltuner,,fixed", "expected 1 to"},
+        {"mltuner,", "expected 1 to"},
+        {"mltuner:", "STRATEGY[:SEARCHER]"},
+        {":tpe", "STRATEGY[:SEARCHER]"},
+        {"ML tuner", "STRATEGY[:SEARCHER]"},
+        {"fixed+", "KEY=VALUE"},
+        {"fixed+schedule", "KEY=VALUE"},
+        {"fixed+=3", "KEY=VALUE"},
+        {"fixed+a=", "KEY=VALUE"},
+        {"fixed,fixed", "twice"},
+        {"fixed+a=\xff", "UTF-8"},
+        {"fixed+\xff=1", "UTF-8"},
+        {"fixed:gp", "no searcher"},
+        {"asha:gp+sampling=random", "leave"},
     };
 
     (void)state;

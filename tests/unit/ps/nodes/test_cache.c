@@ -294,7 +294,13 @@ static void cache_slices_are_kept_apart(void **state)
         expect(&w, i % NODES, FRAME_DRAIN);
     expect_nothing(&w, 1);
     assert_true(cache_stats(w.cache).waiting == 0);
+    early.slice = 3; /* nobody has begun the one before */
+    assert_int_equal(give(&w, early, 0, &clock, NULL), ERR_PROTO);
+    early.slice = 2;
     assert_int_equal(give(&w, early, 0, &clock, NULL), ERR_OK);
+    early.slice = 3;
+    assert_int_equal(give(&w, early, 0, &clock, NULL), ERR_PROTO);
+    early.slice = 2;
     assert_int_equal(give(&w, late, 4, values, NULL), ERR_OK);
     cache_begin(w.cache, 2, clock, 3);
     assert_false(cache_begun(w.cache));
