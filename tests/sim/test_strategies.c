@@ -421,6 +421,14 @@ static void fixed_follows_its_schedule(void **state)
     assert_non_null(strstr(trace, "training rate=0.00125\n"));
     assert_int_equal(r.clocks, 7 * 33);
     mem_free(trace);
+    /* The first epoch is no clock longer where only its first clock shows how
+     * many there are: the second begins with clock 32. */
+    f.validation = 0;
+    f.parts = 0;
+    trace = trace_of(&f, &r);
+    assert_int_equal(r.clocks, 7 * 32);
+    assert_non_null(strstr(trace, " clocks 32+"));
+    mem_free(trace);
 }
 
 /* Nine trials, eta = 3, one at a time: rungs at 1, 3 and 9 epochs; one in three

@@ -235,6 +235,9 @@ uint64_t board_clocks_left(const struct board *c, const struct branch *b);
  * slices that are out are over; and where in its epoch it then is. */
 uint64_t board_units_run(const struct board *c, const struct branch *b);
 uint64_t board_units_planned(const struct board *c, const struct branch *b);
+/* Whether @b has run more than was planned. The plan is made anew when its
+ * slices have ended; until then it does not say what is left of the epoch. */
+bool board_plan_is_behind(const struct board *c, const struct branch *b);
 uint64_t branch_plan(const struct branch *b);
 
 /* Clocks of @b that are scheduled and not reported yet. */

@@ -112,17 +112,32 @@ uint64_t board_units_run(const struct board *c, const struct branch *b)
     return board_has_parts(c) ? b->own_clocks : b->own_samples;
 }
 
+/* Where @b is, in units from its beginning; where it is planned to be. */
+static uint64_t units_now(const struct board *c, const struct branch *b)
+{
+    return b->epochs * board_units(c) +
+           (board_has_parts(c) ? b->now.clocks : b->now.samples);
+}
+
+static uint64_t units_meant(const struct board *c, const struct branch *b)
+{
+    return b->plan_epochs * board_units(c) + b->plan;
+}
+
 /* Slices may run ahead of what was planned: while the samples of a clock are
  * not known none are planned, and a foreign program may run more than it told.
  */
 uint64_t board_units_planned(const struct board *c, const struct branch *b)
 {
-    uint64_t now = board_has_parts(c) ? b->now.clocks : b->now.samples;
-    uint64_t ran = b->epochs * board_units(c) + now;
-    uint64_t planned =
-        board_units_run(c, b) + b->plan_epochs * board_units(c) + b->plan;
+    uint64_t ran = units_now(c, b);
+    uint64_t planned = board_units_run(c, b) + units_meant(c, b);
 
     return planned > ran ? planned - ran : 0;
+}
+
+bool board_plan_is_behind(const struct board *c, const struct branch *b)
+{
+    return units_meant(c, b) < units_now(c, b);
 }
 
 uint64_t branch_plan(const struct branch *b)
