@@ -78,6 +78,7 @@ enum err settings_init(struct settings *s, const struct mlt_app_config *config,
     s->folder = config->folder;
     s->seed = config->seed;
     s->evaluate = config->evaluate != 0;
+    s->model = config->evaluate ? config->model : NULL;
     s->predict = config->predict ? config->model : NULL;
     assert(!config->predict || (config->evaluate && config->model));
     err = read_clock(s, f);

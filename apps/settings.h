@@ -23,8 +23,9 @@ struct settings {
     const char *folder;   /* borrowed */
     uint64_t seed;
     bool evaluate;
-    const char
-        *predict; /* borrowed; the model folder to predict with, or NULL */
+    /* Borrowed: the model folder to evaluate or to predict with, or NULL. */
+    const char *model;
+    const char *predict; /* the same to predict, else NULL */
 };
 
 /* Errors: ERR_INVAL, ERR_NOMEM, with the member in @f. */

@@ -138,9 +138,20 @@ static bool names_cifar(const char *name)
     return strstr(name, "cifar") || strstr(name, "_batch");
 }
 
+/* Of a table with texts the content alone could be anything. */
+static bool names_table(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+
+    return strstr(name, ".csv") || strstr(name, ".tsv");
+}
+
 enum data_kind data_kind_of(const char *name, const void *bytes, size_t len,
                             bool whole, unsigned *dims)
 {
+    enum data_kind kind;
+
     *dims = 0;
     if (len == 0)
         return DATA_EMPTY;
@@ -153,7 +164,8 @@ enum data_kind data_kind_of(const char *name, const void *bytes, size_t len,
                    : DATA_BINARY;
     if (ratings_sniff(bytes, len, whole))
         return DATA_RATINGS;
-    return kind_of_text(bytes, len);
+    kind = kind_of_text(bytes, len);
+    return kind == DATA_TEXT && names_table(name) ? DATA_CSV : kind;
 }
 
 enum err data_kind_of_file(const char *path, enum data_kind *kind,

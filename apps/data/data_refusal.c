@@ -4,10 +4,10 @@
 #include <string.h>
 
 const char data_table_advice[] =
-    "of a table every column but the label is a number, and none is missing: "
-    "turn texts into numbers (a column a category, as pandas.get_dummies "
-    "does), fill what is missing or leave its line out; \"label\" names the "
-    "column to predict (the last one where it is not given)";
+    "a column of a table is of numbers, or of texts, which are categories; "
+    "\"categories\" of the configuration names columns of both; a label is "
+    "never missing; \"label\" names the column to predict (the last one where "
+    "it is not given), \"header\" says whether the first line is one";
 
 /* Formats that begin with a mark of their own. */
 static const struct {

@@ -98,7 +98,7 @@ static void mlr_close(void *app)
     mem_free(m);
 }
 
-/* Takes over the names of classes and columns. */
+/* Takes over the names of classes and columns, and how they were encoded. */
 static void take_shape(struct mlr *m, struct samples *train)
 {
     m->shape = (struct samples){.channels = train->channels,
@@ -106,8 +106,10 @@ static void take_shape(struct mlr *m, struct samples *train)
                                 .width = train->width,
                                 .classes = train->classes,
                                 .class_name = train->class_name,
-                                .column_name = train->column_name};
+                                .column_name = train->column_name,
+                                .columns = train->columns};
     train->class_name = train->column_name = NULL;
+    train->columns = NULL;
     m->width = samples_values(&m->shape);
     m->stride = mlr_packed_bytes(m->width);
     m->classes = m->shape.classes;

@@ -1,6 +1,7 @@
 #include "apps/onnx/onnx_model.h"
 
 #include "apps/samples/columns.h"
+#include "apps/samples/encoding_file.h"
 #include "apps/samples/samples.h"
 #include "base/json/json.h"
 #include "base/mem.h"
@@ -41,6 +42,19 @@ static enum err note_columns(struct onnx_graph *g, const char *dir,
         json_array_append_new(list, json_string(name[i]));
     columns_free(name, columns);
     return note_list(g, "columns", list, f);
+}
+
+/* How columns become the inputs that the graph takes. */
+static enum err note_encoding(struct onnx_graph *g, const char *dir,
+                              struct fault *f)
+{
+    char *text;
+    enum err err = encoding_text(dir, &text, f);
+
+    if (text)
+        onnx_note(g, "encoding", text);
+    mem_free(text);
+    return err;
 }
 
 static enum err note_classes(struct onnx_graph *g, const char *dir,
@@ -105,6 +119,7 @@ enum err onnx_table_input(struct onnx_graph *g, const char *dir,
                           struct fault *f)
 {
     const struct onnx_dims dims = {2, {-1, (int64_t)s->columns}};
+    enum err err;
 
     assert(s->columns > 0);
     onnx_input(g, input_name, ONNX_FLOAT, &dims);
@@ -113,7 +128,8 @@ enum err onnx_table_input(struct onnx_graph *g, const char *dir,
     with_doubles(g, "Sub", s->columns, s->mean, at);
     with_doubles(g, "Mul", s->columns, s->factor, at);
     cast(g, ONNX_FLOAT, NULL, at);
-    return note_columns(g, dir, s->columns, f);
+    err = note_columns(g, dir, s->columns, f);
+    return err ? err : note_encoding(g, dir, f);
 }
 
 static void with_channels(struct onnx_graph *g, const char *op, uint32_t n,

@@ -1,5 +1,6 @@
 #include "apps/samples/columns.h"
 
+#include "apps/samples/encoding_file.h"
 #include "base/disk_io.h"
 #include "base/file_io.h"
 #include "base/mem.h"
@@ -14,9 +15,11 @@ static const char columns_file[] = "columns.txt";
 
 enum { LINE_BYTES = SAMPLES_COLUMN_BYTES_MAX + 2 };
 
-static enum err other_column(const char *file, const char *wanted,
-                             const char *found, struct fault *f)
+enum err columns_compare(const char *file, const char *wanted,
+                         const char *found, struct fault *f)
 {
+    if (strcmp(wanted, found) == 0)
+        return ERR_OK;
     return fault_set(f, ERR_FORMAT,
                      "%s: expected the columns of the training data in their "
                      "order, found \"%.60s\" where those have \"%.60s\"",
@@ -27,27 +30,25 @@ enum err columns_same(const struct samples *train, const char *file,
                       const struct samples *test, struct fault *f)
 {
     uint64_t n = samples_values(train), c;
+    enum err err = ERR_OK;
 
     if (!train->column_name || !test->column_name)
         return ERR_OK;
     assert(samples_values(test) == n);
-    for (c = 0; c < n; c++) {
-        if (strcmp(train->column_name[c], test->column_name[c]) != 0)
-            return other_column(file, train->column_name[c],
-                                test->column_name[c], f);
-    }
-    return ERR_OK;
+    for (c = 0; c < n && !err; c++)
+        err = columns_compare(file, train->column_name[c], test->column_name[c],
+                              f);
+    return err;
 }
 
-enum err columns_save(const struct samples *s, const char *dir, struct fault *f)
+static enum err save_names(const struct samples *s, const char *dir,
+                           struct fault *f)
 {
     uint64_t n = samples_values(s), c;
     char path[FILE_PATH_MAX];
     struct disk_out w;
     enum err err;
 
-    if (!s->column_name)
-        return ERR_OK;
     err = file_join(path, dir, columns_file, f);
     if (!err)
         err = disk_out_open(&w, NULL, path, DISK_SHARED, f);
@@ -61,6 +62,13 @@ enum err columns_save(const struct samples *s, const char *dir, struct fault *f)
             err = disk_out_put(&w, "\n", 1, f);
     }
     return disk_out_end(&w, err, f);
+}
+
+enum err columns_save(const struct samples *s, const char *dir, struct fault *f)
+{
+    enum err err = s->column_name ? save_names(s, dir, f) : ERR_OK;
+
+    return err || !s->columns ? err : encoding_save(s->columns, dir, f);
 }
 
 static enum err compare(const struct samples *s, const char *file, FILE *in,
@@ -77,8 +85,8 @@ static enum err compare(const struct samples *s, const char *file, FILE *in,
         if (!end)
             break;
         *end = '\0';
-        if (strcmp(line, s->column_name[c]) != 0)
-            return other_column(file, line, s->column_name[c], f);
+        if (columns_compare(file, line, s->column_name[c], f))
+            return ERR_FORMAT;
     }
     if (c == n && fgetc(in) == EOF)
         return ERR_OK;

@@ -1,5 +1,5 @@
-/* Names of a table's columns: data that go together have them at the same
- * places.
+/* Names of a table's columns, and of the inputs that became of them: data that
+ * go together have them at the same places.
  *
  * Columns are taken by their place, never sorted by name. Two tables that both
  * have a header must name the columns alike; a table without one goes with any.
@@ -15,7 +15,13 @@
 enum err columns_same(const struct samples *train, const char *file,
                       const struct samples *test, struct fault *f);
 
-/* The names, a line each, as the file DIR/columns.txt, whole or not there;
+/* A column called @found stands where @wanted did in training. Errors:
+ * ERR_FORMAT where they differ; @file is what the message calls the data. */
+enum err columns_compare(const char *file, const char *wanted,
+                         const char *found, struct fault *f);
+
+/* The names, a line each, as the file DIR/columns.txt, and how columns became
+ * inputs as DIR/encoding.json (encoding_file.h): each whole or not there;
  * nothing where @s has none. Errors: ERR_IO, ERR_NOMEM, ERR_INVAL (path). */
 enum err columns_save(const struct samples *s, const char *dir,
                       struct fault *f);

@@ -4,25 +4,44 @@
 #include "base/text.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-enum { FIRST_ROWS = 256, EXCERPT_MAX = 40 };
+enum {
+    FIRST_ROWS = 256,
+    EXPECTED_MAX = 200,
+    CATEGORY_BYTES = 64, /* of memory beside its name, about */
+};
+
+/* What a column's values are, once one of them was seen. */
+enum csv_kind {
+    CSV_OPEN,
+    CSV_NUMBERS,
+    CSV_TEXTS,      /* categories, and none of them is a number */
+    CSV_CATEGORIES, /* so it was said: by the settings, or in training */
+};
+
+struct csv_column {
+    size_t field;
+    enum csv_kind kind;
+    uint64_t line; /* of the first value; 0: the kind was known before */
+};
 
 struct csv_table {
     const struct csv_options *options;
-    size_t fields;     /* of a record; 0: none was read yet */
-    size_t label;      /* its field; to predict: none */
-    size_t *source;    /* to predict: [inputs] field of each value: owned */
-    char **name;       /* [fields] of the header: owned, or NULL */
-    uint64_t capacity; /* rows */
-    struct samples s;  /* labels in order of appearance */
+    size_t fields;             /* of a record; 0: none was read yet */
+    size_t label;              /* its field; to predict: SIZE_MAX */
+    size_t values;             /* of a row */
+    struct csv_column *column; /* [values]: owned */
+    struct encoding found;     /* [values] categories in order of appearance */
+    uint64_t names, names_bytes; /* of all categories */
+    char **name;                 /* [fields] of the header: owned, or NULL */
+    uint64_t capacity;           /* rows */
+    struct samples s;            /* labels in order of appearance */
     size_t class_capacity;
 };
 
@@ -58,125 +77,213 @@ void csv_table_free(struct csv_table *t)
     if (!t)
         return;
     free_names(t->name, t->fields);
-    mem_free(t->source);
+    mem_free(t->column);
+    encoding_deinit(&t->found);
     samples_deinit(&t->s);
     mem_free(t);
 }
 
-/* Values of a row. */
-static size_t values_of(const struct csv_table *t)
+static bool has_labels(const struct csv_table *t)
 {
-    return t->source ? t->options->inputs : t->fields - 1;
+    return t->options->inputs == 0;
+}
+
+static enum err no_memory(const struct csv_reader *rd)
+{
+    return fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
 }
 
 /* ---- fields -------------------------------------------------------------- */
-
-static bool is_missing(const char *text)
-{
-    static const char *const words[] = {"", "?", "NA", "N/A", "NaN", "null"};
-    size_t i;
-
-    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcasecmp(text, words[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* A decimal number, the whole text. Up to 15 digits are exact in a double, and
- * so is one division by a power of ten up to 10^22. */
-static bool read_number(const char *text, double *out)
-{
-    static const double power[] = {1,    1e1,  1e2,  1e3, 1e4,  1e5,
-                                   1e6,  1e7,  1e8,  1e9, 1e10, 1e11,
-                                   1e12, 1e13, 1e14, 1e15};
-    const char *p = text + (*text == '-' || *text == '+');
-    int64_t mantissa = 0;
-    int digits = 0, fraction = 0;
-    char *end;
-
-    for (; isdigit((unsigned char)*p) && digits < 15; p++, digits++)
-        mantissa = mantissa * 10 + (*p - '0');
-    if (*p == '.') {
-        for (p++; isdigit((unsigned char)*p) && digits < 15; p++, digits++) {
-            mantissa = mantissa * 10 + (*p - '0');
-            fraction++;
-        }
-    }
-    if (*p == '\0' && digits > 0) {
-        *out = (double)mantissa / power[fraction];
-        *out = *text == '-' ? -*out : *out;
-        return true;
-    }
-    if (*text == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0')
-        return false;
-    *out = strtod(text, &end);
-    return *end == '\0';
-}
-
-static const char *excerpt(const char *p, char text[EXCERPT_MAX + 4])
-{
-    size_t n;
-
-    for (n = 0; n < EXCERPT_MAX && p[n]; n++)
-        text[n] = isprint((unsigned char)p[n]) ? p[n] : '?';
-    text[n] = '\0';
-    if (n == EXCERPT_MAX)
-        memcpy(text + n, "...", 4);
-    return text;
-}
 
 /* "FILE: line 3, column 5 (age): expected ..., found "..."". */
 static enum err refuse(const struct csv_reader *rd, size_t field,
                        const char *expected)
 {
-    char text[EXCERPT_MAX + 4], name[EXCERPT_MAX + 4] = "";
+    char text[CSV_EXCERPT_ROOM], name[CSV_EXCERPT_ROOM] = "";
     const struct csv_table *t = rd->t;
 
     if (t->name)
-        excerpt(t->name[field], name);
+        csv_excerpt(t->name[field], name);
     return fault_set(rd->f, ERR_FORMAT,
                      "%s: line %" PRIu64 ", column %zu%s%s%s: expected %s, "
                      "found \"%s\"",
                      rd->file, rd->r.line, field + 1, *name ? " (" : "", name,
                      *name ? ")" : "", expected,
-                     excerpt(rd->r.field[field], text));
+                     csv_excerpt(rd->r.field[field], text));
 }
 
-static enum err read_value(const struct csv_reader *rd, size_t field,
-                           float *out)
+static enum err take_number(const struct csv_reader *rd, size_t field,
+                            double value, float *out)
 {
-    const char *text = rd->r.field[field];
-    double value;
-
-    if (is_missing(text))
-        return refuse(rd, field,
-                      "a number (fill missing values in, or leave the line "
-                      "out)");
-    if (!read_number(text, &value))
-        return refuse(rd, field,
-                      strchr(text, ',') ? "a number with a decimal point"
-                                        : "a number");
     if (!(fabs(value) <= (double)FLT_MAX))
         return refuse(rd, field, "a number that a 32-bit float can hold");
     *out = (float)value;
     return ERR_OK;
 }
 
-/* ---- classes ------------------------------------------------------------- */
-
-/* @text, or for a number the shortest text that reads back the same, so that 1
- * and 1.0 are one class. */
-static void class_text(const char *text, char out[CSV_CLASS_BYTES_MAX + 1])
+/* A number to predict. */
+static enum err read_target(const struct csv_reader *rd, float *out)
 {
+    size_t field = rd->t->label;
+    const char *text = rd->r.field[field];
     double value;
 
-    _Static_assert(CSV_CLASS_BYTES_MAX + 1 >= TEXT_NUMBER_MAX, "room");
-    if (read_number(text, &value) && isfinite(value))
-        text_number(value == 0 ? 0.0 : value, out); /* one zero */
-    else
-        snprintf(out, CSV_CLASS_BYTES_MAX + 1, "%s", text);
+    if (csv_is_missing(text))
+        return refuse(rd, field, "a number (the label is missing)");
+    if (!csv_number(text, &value))
+        return refuse(rd, field,
+                      strchr(text, ',') ? "a number with a decimal point"
+                                        : "a number");
+    return take_number(rd, field, value, out);
 }
+
+/* ---- columns of numbers and of categories -------------------------------- */
+
+/* The value of @column is none of its kind. */
+static enum err other_kind(const struct csv_reader *rd,
+                           const struct csv_column *column, const char *wanted)
+{
+    char expected[EXPECTED_MAX];
+
+    if (rd->t->options->plain)
+        return refuse(rd, column->field, wanted);
+    if (column->line == 0)
+        snprintf(expected, sizeof(expected), "%s, as in the training data",
+                 wanted);
+    else if (column->line == rd->r.line)
+        snprintf(expected, sizeof(expected), "%s", wanted);
+    else
+        snprintf(expected, sizeof(expected),
+                 "%s, as on line %" PRIu64 " (a column of numbers and texts is "
+                 "one of categories where the setting \"categories\" names "
+                 "it)",
+                 wanted, column->line);
+    return refuse(rd, column->field, expected);
+}
+
+static enum err read_number(const struct csv_reader *rd,
+                            const struct csv_column *column, float *out)
+{
+    const char *text = rd->r.field[column->field];
+    double value;
+
+    if (csv_number(text, &value))
+        return take_number(rd, column->field, value, out);
+    return csv_is_almost_number(text) && strchr(text, ',')
+               ? refuse(rd, column->field, "a number with a decimal point")
+               : other_kind(rd, column, "a number");
+}
+
+/* Memory of all rows that there is room for, and of all names. */
+static enum err check_memory(const struct csv_reader *rd, uint64_t rows)
+{
+    const struct csv_table *t = rd->t;
+    uint64_t row = (t->values + 1ull) * sizeof(float);
+    uint64_t columns =
+        t->values * (sizeof(*t->column) + sizeof(*t->found.column));
+
+    return data_memory_check(rd->file,
+                             rows * row + columns + t->names_bytes +
+                                 t->names * CATEGORY_BYTES,
+                             rd->limit_bytes, rd->f);
+}
+
+static enum err too_many(const struct csv_reader *rd, size_t field)
+{
+    char name[CSV_EXCERPT_ROOM] = "";
+
+    if (rd->t->name)
+        csv_excerpt(rd->t->name[field], name);
+    return fault_set(rd->f, ERR_LIMIT,
+                     "%s: line %" PRIu64 ", column %zu%s%s%s: expected at most "
+                     "%d categories in a column, found one more (leave the "
+                     "column out of the file, or give rare ones one name)",
+                     rd->file, rd->r.line, field + 1, *name ? " (" : "", name,
+                     *name ? ")" : "", CATEGORIES_MAX);
+}
+
+static enum err add_category(struct csv_reader *rd, size_t i, const char *name,
+                             uint32_t *out)
+{
+    struct csv_table *t = rd->t;
+    struct categories *c = &t->found.column[i].categories;
+    uint32_t before = c->count;
+    enum err err = categories_add(c, name, out);
+
+    if (err == ERR_LIMIT)
+        return too_many(rd, t->column[i].field);
+    if (err)
+        return no_memory(rd);
+    if (c->count == before)
+        return ERR_OK;
+    t->names++;
+    t->names_bytes += strlen(name);
+    return check_memory(rd, t->capacity);
+}
+
+static enum err read_category(struct csv_reader *rd, size_t i, float *out)
+{
+    const struct csv_column *column = &rd->t->column[i];
+    const char *text = rd->r.field[column->field];
+    char name[CSV_NAME_ROOM];
+    uint32_t number;
+    double value;
+    enum err err;
+
+    if (!csv_is_name(text))
+        return refuse(rd, column->field,
+                      "a category: a text of one line and at most 255 bytes");
+    if (!text_is_utf8(text))
+        return refuse(rd, column->field,
+                      "a category in UTF-8 (iconv -f LATIN1 -t UTF-8)");
+    if (column->kind == CSV_TEXTS && csv_number(text, &value))
+        return other_kind(rd, column, "a text");
+    csv_name(text, name);
+    if (rd->t->options->like) {
+        number = categories_find(&rd->t->found.column[i].categories, name);
+        *out = number == CATEGORY_NONE ? ENCODING_UNKNOWN : (float)number;
+        return ERR_OK;
+    }
+    err = add_category(rd, i, name, &number);
+    if (!err)
+        *out = (float)number;
+    return err;
+}
+
+/* The first value of a column says what all are. */
+static void choose_kind(struct csv_reader *rd, size_t i)
+{
+    struct csv_column *column = &rd->t->column[i];
+    const char *text = rd->r.field[column->field];
+    double value;
+
+    column->kind = rd->t->options->plain || csv_number(text, &value) ||
+                           csv_is_almost_number(text)
+                       ? CSV_NUMBERS
+                       : CSV_TEXTS;
+    column->line = rd->r.line;
+    rd->t->found.column[i].category = column->kind == CSV_TEXTS;
+}
+
+static enum err read_value(struct csv_reader *rd, size_t i, float *out)
+{
+    struct csv_column *column = &rd->t->column[i];
+
+    if (csv_is_missing(rd->r.field[column->field])) {
+        *out = NAN;
+        return rd->t->options->plain
+                   ? refuse(rd, column->field,
+                            "a number (fill missing values in, or leave the "
+                            "line out)")
+                   : ERR_OK;
+    }
+    if (column->kind == CSV_OPEN)
+        choose_kind(rd, i);
+    return column->kind == CSV_NUMBERS ? read_number(rd, column, out)
+                                       : read_category(rd, i, out);
+}
+
+/* ---- classes ------------------------------------------------------------- */
 
 static enum err add_class(const struct csv_reader *rd, const char *text)
 {
@@ -195,7 +302,7 @@ static enum err add_class(const struct csv_reader *rd, const char *text)
     if (!copy || mem_grow((void **)&t->s.class_name, &t->class_capacity,
                           sizeof(char *), t->s.classes + 1)) {
         mem_free(copy);
-        return fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
+        return no_memory(rd);
     }
     t->s.class_name[t->s.classes++] = copy;
     return ERR_OK;
@@ -205,17 +312,17 @@ static enum err read_label(const struct csv_reader *rd, uint8_t *out)
 {
     const struct csv_table *t = rd->t;
     const char *text = rd->r.field[t->label];
-    char name[CSV_CLASS_BYTES_MAX + 1];
+    char name[CSV_NAME_ROOM];
     unsigned c;
     enum err err;
 
-    if (is_missing(text))
+    if (csv_is_missing(text))
         return refuse(rd, t->label, "a class (the label is missing)");
-    if (strlen(text) > CSV_CLASS_BYTES_MAX || strpbrk(text, "\r\n"))
+    if (!csv_is_name(text))
         return refuse(rd, t->label,
                       "a class: a number, or a text of one line and at most "
                       "255 bytes");
-    class_text(text, name);
+    csv_name(text, name);
     for (c = 0; c < t->s.classes; c++) {
         if (strcmp(t->s.class_name[c], name) == 0)
             break;
@@ -240,34 +347,22 @@ static int resize(void **p, uint64_t count, uint64_t size)
 static enum err reserve_row(struct csv_reader *rd)
 {
     struct csv_table *t = rd->t;
-    uint64_t width = values_of(t), row = (width + 1) * sizeof(float);
     uint64_t rows = t->capacity ? 2 * t->capacity : FIRST_ROWS;
     enum err err;
 
     if (t->s.count < t->capacity)
         return ERR_OK;
-    err = data_memory_check(rd->file, rows * row, rd->limit_bytes, rd->f);
+    err = check_memory(rd, rows);
     if (err)
         return err;
-    if (resize((void **)&t->s.value, rows, width * sizeof(float)) ||
-        (!t->source && (t->options->targets
-                            ? resize((void **)&t->s.target, rows, sizeof(float))
-                            : resize((void **)&t->s.label, rows, 1))))
-        return fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
+    if (resize((void **)&t->s.value, rows, t->values * sizeof(float)) ||
+        (has_labels(t) &&
+         (t->options->targets
+              ? resize((void **)&t->s.target, rows, sizeof(float))
+              : resize((void **)&t->s.label, rows, 1))))
+        return no_memory(rd);
     t->capacity = rows;
     return ERR_OK;
-}
-
-/* The values of a row to predict. */
-static enum err read_inputs(struct csv_reader *rd, float *to)
-{
-    struct csv_table *t = rd->t;
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; i < t->options->inputs && !err; i++)
-        err = read_value(rd, t->source[i], &to[i]);
-    t->s.count += !err;
-    return err;
 }
 
 static enum err read_row(struct csv_reader *rd)
@@ -285,18 +380,12 @@ static enum err read_row(struct csv_reader *rd)
     err = reserve_row(rd);
     if (err)
         return err;
-    to = t->s.value + t->s.count * values_of(t);
-    if (t->source)
-        return read_inputs(rd, to);
-    for (i = 0; i < t->fields && !err; i++) {
-        if (i != t->label)
-            err = read_value(rd, i, to++);
-    }
-    if (err)
-        return err;
-    err = t->options->targets
-              ? read_value(rd, t->label, &t->s.target[t->s.count])
-              : read_label(rd, &t->s.label[t->s.count]);
+    to = t->s.value + t->s.count * t->values;
+    for (i = 0; i < t->values && !err; i++)
+        err = read_value(rd, i, &to[i]);
+    if (!err && has_labels(t))
+        err = t->options->targets ? read_target(rd, &t->s.target[t->s.count])
+                                  : read_label(rd, &t->s.label[t->s.count]);
     t->s.count += !err;
     return err;
 }
@@ -304,8 +393,8 @@ static enum err read_row(struct csv_reader *rd)
 /* ---- the beginning ------------------------------------------------------- */
 
 /* Field of the column @label; false where the record has none such. */
-static bool find_label(const struct csv_record *r, const char *label,
-                       size_t *out)
+static bool find_column(const struct csv_record *r, const char *label,
+                        size_t *out)
 {
     long n = (long)r->fields, at;
     char *end;
@@ -349,9 +438,9 @@ static enum err find_header(const struct csv_reader *rd, bool *out)
     double value;
 
     for (i = 0; i < r->fields; i++) {
-        if (i == rd->t->label || is_missing(r->field[i]))
+        if (i == rd->t->label || csv_is_missing(r->field[i]))
             continue;
-        if (read_number(r->field[i], &value))
+        if (csv_number(r->field[i], &value))
             numbers++;
         else if (texts++ == 0)
             text = i;
@@ -373,10 +462,81 @@ static enum err copy_names(struct csv_reader *rd)
     for (i = 0; t->name && i < t->fields; i++) {
         t->name[i] = mem_strdup(rd->r.field[i]);
         if (!t->name[i])
-            return fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
+            return no_memory(rd);
     }
-    return t->name ? ERR_OK
-                   : fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
+    return t->name ? ERR_OK : no_memory(rd);
+}
+
+/* The columns are those of `like`. */
+static enum err begin_like(struct csv_reader *rd)
+{
+    struct csv_table *t = rd->t;
+    const struct encoding *like = t->options->like;
+    enum err err = ERR_OK;
+
+    if (like->columns != t->values)
+        return fault_set(
+            rd->f, ERR_FORMAT,
+            "%s: line %" PRIu64 ": expected %" PRIu64
+            " columns beside the label as in the training data, found %zu",
+            rd->file, rd->r.line, like->columns, t->values);
+    for (size_t i = 0; i < t->values && !err; i++) {
+        const struct encoded_column *is = &like->column[i];
+
+        t->column[i].kind = is->category ? CSV_CATEGORIES : CSV_NUMBERS;
+        t->found.column[i].category = is->category;
+        err = categories_of(&t->found.column[i].categories, is->categories.name,
+                            is->categories.count);
+    }
+    return err ? no_memory(rd) : ERR_OK;
+}
+
+/* The columns that the settings call categories. */
+static enum err begin_categories(struct csv_reader *rd, bool header)
+{
+    struct csv_table *t = rd->t;
+    const struct csv_options *o = t->options;
+    size_t field, i;
+
+    for (size_t k = 0; k < o->categories; k++) {
+        const char *name = o->category[k];
+
+        if ((is_name(name) && !header) || !find_column(&rd->r, name, &field) ||
+            field == t->label)
+            return fault_set(rd->f, ERR_INVAL,
+                             "%s: line %" PRIu64 ": expected a column %s (the "
+                             "setting categories) beside the label, found %zu "
+                             "columns and none such",
+                             rd->file, rd->r.line, name, rd->r.fields);
+        i = field - (field > t->label);
+        t->column[i].kind = CSV_CATEGORIES;
+        t->found.column[i].category = true;
+    }
+    return ERR_OK;
+}
+
+/* Room for what is known of each column. */
+static enum err reserve_columns(struct csv_reader *rd, size_t values)
+{
+    struct csv_table *t = rd->t;
+
+    t->values = values;
+    t->column = mem_calloc(values, sizeof(*t->column));
+    return t->column && !encoding_init(&t->found, values) ? ERR_OK
+                                                          : no_memory(rd);
+}
+
+/* A row's values are all fields but the label. */
+static enum err begin_columns(struct csv_reader *rd, bool header)
+{
+    struct csv_table *t = rd->t;
+    enum err err = reserve_columns(rd, t->fields - 1);
+
+    if (err)
+        return err;
+    for (size_t i = 0; i < t->values; i++)
+        t->column[i].field = i + (i >= t->label);
+    return t->options->like ? begin_like(rd) : begin_categories(rd, header);
 }
 
 /* ---- the beginning, to predict ------------------------------------------- */
@@ -415,10 +575,10 @@ static bool names_columns(const struct csv_reader *rd)
         if (has_name(rd->t, o->input_name[i]))
             return true;
     for (i = 0; i < r->fields; i++) {
-        bool number = read_number(r->field[i], &value);
+        bool number = csv_number(r->field[i], &value);
 
         numbers += number;
-        texts += !number && !is_missing(r->field[i]);
+        texts += !number && !csv_is_missing(r->field[i]);
     }
     return texts > 0 && numbers == 0;
 }
@@ -433,7 +593,7 @@ static enum err find_inputs(struct csv_reader *rd)
     enum err err = ERR_OK;
 
     if (!taken)
-        return fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
+        return no_memory(rd);
     for (size_t i = 0; i < o->inputs && !err; i++) {
         size_t c = 0;
 
@@ -448,7 +608,7 @@ static enum err find_inputs(struct csv_reader *rd)
             break;
         }
         taken[c] = true;
-        t->source[i] = c;
+        t->column[i].field = c;
     }
     mem_free(taken);
     return err;
@@ -461,7 +621,7 @@ static enum err place_inputs(struct csv_reader *rd)
     size_t inputs = t->options->inputs, label = SIZE_MAX, n = 0;
 
     if (t->fields == inputs + 1 &&
-        !find_label(&rd->r, t->options->label, &label))
+        !find_column(&rd->r, t->options->label, &label))
         return fault_set(rd->f, ERR_INVAL,
                          "%s: expected the %zu columns that the model was "
                          "trained with, found one more, and none is %s",
@@ -474,7 +634,7 @@ static enum err place_inputs(struct csv_reader *rd)
                          rd->file, rd->r.line, inputs, t->fields);
     for (size_t c = 0; c < t->fields; c++)
         if (c != label)
-            t->source[n++] = c;
+            t->column[n++].field = c;
     return ERR_OK;
 }
 
@@ -485,14 +645,19 @@ static enum err begin_inputs(struct csv_reader *rd, bool *header)
     enum err err = ERR_OK;
 
     t->fields = rd->r.fields;
-    t->source = mem_calloc(o->inputs, sizeof(*t->source));
-    if (!t->source)
-        return fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
-    err = copy_names(rd);
+    t->label = SIZE_MAX;
+    err = reserve_columns(rd, o->inputs);
+    if (!err)
+        err = copy_names(rd);
+    if (!err && o->like)
+        err = begin_like(rd);
     if (err)
         return err;
-    for (size_t c = 0; c < t->fields; c++)
+    for (size_t c = 0; c < t->fields; c++) {
         clean_name(t->name[c]);
+        if (o->like)
+            text_to_utf8(t->name[c]);
+    }
     *header = names_columns(rd);
     if (!*header) {
         free_names(t->name, t->fields);
@@ -510,6 +675,8 @@ static enum err begin_table(struct csv_reader *rd, bool *header)
     bool named = is_name(o->label);
     enum err err;
 
+    for (size_t k = 0; k < o->categories && o->header != 0; k++)
+        named |= is_name(o->category[k]);
     if (o->inputs)
         return begin_inputs(rd, header);
     if (named && o->header == 0)
@@ -522,7 +689,7 @@ static enum err begin_table(struct csv_reader *rd, bool *header)
                          "%s: line %" PRIu64 ": expected at least two columns, "
                          "a value and a label, found one",
                          rd->file, rd->r.line);
-    if (!find_label(&rd->r, o->label, &t->label))
+    if (!find_column(&rd->r, o->label, &t->label))
         return fault_set(rd->f, ERR_INVAL,
                          "%s: line %" PRIu64 ": expected a column %s (the "
                          "label), found %zu columns and none such",
@@ -532,7 +699,8 @@ static enum err begin_table(struct csv_reader *rd, bool *header)
     if (err)
         return err;
     t->fields = rd->r.fields;
-    return *header ? copy_names(rd) : ERR_OK;
+    err = *header ? copy_names(rd) : ERR_OK;
+    return err ? err : begin_columns(rd, *header);
 }
 
 /* The first record of a file that follows another: *@header, it is the same
@@ -565,9 +733,8 @@ static enum err read_rows(struct csv_reader *rd)
             err = csv_record_next(&rd->r, &got, rd->f);
     }
     if (!err && rd->t->s.count == before)
-        err = fault_set(rd->f, ERR_FORMAT,
-                        "%s: expected rows of numbers, found %s", rd->file,
-                        header ? "only a header" : "nothing");
+        err = fault_set(rd->f, ERR_FORMAT, "%s: expected rows, found %s",
+                        rd->file, header ? "only a header" : "nothing");
     return err;
 }
 
@@ -588,30 +755,55 @@ enum err csv_table_read(struct csv_table *t, struct data_stream *s,
 
 /* ---- the end ------------------------------------------------------------- */
 
-static int by_text(const void *a, const void *b)
+/* Classes in sorted order. */
+static enum err sort_classes(struct csv_table *t, struct fault *f)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    unsigned n = t->s.classes;
+    char **name = mem_calloc(n, sizeof(char *));
+    enum err err;
+
+    if (!name)
+        return fault_set(f, ERR_NOMEM, "out of memory");
+    memcpy((void *)name, (void *)t->s.class_name, n * sizeof(*name));
+    csv_sort_names(name, n);
+    err = samples_rename(&t->s, "csv", name, n, f);
+    mem_free((void *)name);
+    return err;
 }
 
-static int by_value(const void *a, const void *b)
+/* Categories in sorted order. */
+static enum err sort_column(struct csv_table *t, size_t i)
 {
-    double x = 0, y = 0;
+    uint32_t place[CATEGORIES_MAX];
+    enum err err = categories_sort(&t->found.column[i].categories, place);
 
-    read_number(*(char *const *)a, &x);
-    read_number(*(char *const *)b, &y);
-    return (x > y) - (x < y);
-}
+    for (uint64_t r = 0; r < t->s.count && !err; r++) {
+        float *v = &t->s.value[r * t->values + i];
 
-static bool all_numbers(char *const *name, unsigned n)
-{
-    double value;
-    unsigned i;
-
-    for (i = 0; i < n; i++) {
-        if (!read_number(name[i], &value))
-            return false;
+        if (*v >= 0) /* neither missing nor unknown */
+            *v = (float)place[(uint32_t)*v];
     }
-    return true;
+    return err;
+}
+
+/* What was found of the columns goes with the rows. */
+static enum err take_found(struct csv_table *t, struct fault *f)
+{
+    struct encoding *own;
+    enum err err = ERR_OK;
+
+    if (t->options->plain)
+        return ERR_OK;
+    for (size_t i = 0; i < t->values && !err; i++)
+        if (t->found.column[i].category)
+            err = sort_column(t, i);
+    own = err ? NULL : mem_alloc(sizeof(*own));
+    if (!own)
+        return fault_set(f, ERR_NOMEM, "out of memory");
+    *own = t->found;
+    t->found = (struct encoding){.columns = 0};
+    t->s.columns = own;
+    return ERR_OK;
 }
 
 /* The header's names but the label's, each cut to a line that can be saved. (To
@@ -621,7 +813,7 @@ static enum err take_columns(struct csv_table *t, struct fault *f)
     char **name;
     size_t n = 0, i;
 
-    if (!t->name || t->source)
+    if (!t->name || !has_labels(t))
         return ERR_OK;
     name = mem_calloc(t->fields - 1, sizeof(char *));
     if (!name)
@@ -639,38 +831,28 @@ static enum err take_columns(struct csv_table *t, struct fault *f)
 
 static void empty(struct csv_table *t)
 {
+    const struct csv_options *options = t->options;
+
     free_names(t->name, t->fields);
-    mem_free(t->source);
-    memset(&t->s, 0, sizeof(t->s));
-    t->source = NULL;
-    t->name = NULL;
-    t->fields = 0;
-    t->capacity = t->class_capacity = 0;
+    mem_free(t->column);
+    encoding_deinit(&t->found);
+    *t = (struct csv_table){.options = options};
 }
 
 enum err csv_table_take(struct csv_table *t, struct samples *out,
                         struct fault *f)
 {
-    char **name = NULL;
-    unsigned n = t->s.classes, c;
     enum err err = ERR_OK;
 
     assert(t->s.count > 0 && t->fields > 0);
-    t->s.channels = (uint32_t)values_of(t);
+    t->s.channels = (uint32_t)t->values;
     t->s.height = t->s.width = 1;
-    if (!t->options->targets && !t->source) {
-        name = mem_calloc(n, sizeof(char *));
-        if (!name)
-            return fault_set(f, ERR_NOMEM, "out of memory");
-        for (c = 0; c < n; c++)
-            name[c] = t->s.class_name[c];
-        qsort((void *)name, n, sizeof(char *),
-              all_numbers(name, n) ? by_value : by_text);
-        err = samples_rename(&t->s, "csv", name, n, f);
-        mem_free((void *)name);
-    }
+    if (!t->options->targets && has_labels(t))
+        err = sort_classes(t, f);
     if (!err)
         err = take_columns(t, f);
+    if (!err)
+        err = take_found(t, f);
     if (err)
         return err;
     *out = t->s;

@@ -88,11 +88,14 @@ static enum err read_tables(const char *spec, const struct data_found *fd,
                             struct fault *f)
 {
     struct samples a = {0}, b = {0};
+    struct csv_options second = *csv;
     bool all = fd->files.single;
     enum err err = read_half(fd, all, false, csv, &a, f);
 
+    if (!second.like)
+        second.like = a.columns;
     if (!err && !all)
-        err = read_half(fd, false, true, csv, &b, f);
+        err = read_half(fd, false, true, &second, &b, f);
     if (!err && a.count == 0) {
         a = b;
         memset(&b, 0, sizeof(b));

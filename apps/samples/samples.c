@@ -47,6 +47,30 @@ static enum err copy_names(char *const *name, uint64_t n, char ***out)
     return ERR_OK;
 }
 
+static void free_columns(struct samples *s)
+{
+    if (s->columns)
+        encoding_deinit(s->columns);
+    mem_free(s->columns);
+    s->columns = NULL;
+}
+
+/* Errors: ERR_NOMEM; *@out is NULL then. */
+static enum err copy_columns(const struct encoding *e, struct encoding **out)
+{
+    struct encoding *copy = e ? mem_alloc(sizeof(*copy)) : NULL;
+
+    *out = NULL;
+    if (!e)
+        return ERR_OK;
+    if (!copy || encoding_copy(e, copy)) {
+        mem_free(copy);
+        return ERR_NOMEM;
+    }
+    *out = copy;
+    return ERR_OK;
+}
+
 void samples_deinit(struct samples *s)
 {
     mem_free(s->pixel);
@@ -55,7 +79,22 @@ void samples_deinit(struct samples *s)
     mem_free(s->target);
     free_names(s->class_name, s->classes);
     free_names(s->column_name, samples_values(s));
+    free_columns(s);
     memset(s, 0, sizeof(*s));
+}
+
+void samples_encoded(struct samples *s, float *value, uint64_t inputs,
+                     char **name)
+{
+    assert(inputs > 0 && inputs <= UINT32_MAX);
+    assert(s->height == 1 && s->width == 1 && !s->pixel);
+    free_names(s->column_name, samples_values(s));
+    free_columns(s);
+    if (s->value != value)
+        mem_free(s->value);
+    s->value = value;
+    s->channels = (uint32_t)inputs;
+    s->column_name = name;
 }
 
 uint64_t samples_values(const struct samples *s)
@@ -116,8 +155,10 @@ static enum err samples_like(const struct samples *s, uint64_t count,
     out->pixel = out->label = NULL;
     out->value = out->target = NULL;
     out->column_name = NULL;
+    out->columns = NULL;
     if (copy_names(s->class_name, s->classes, &out->class_name) ||
-        copy_names(s->column_name, values, &out->column_name)) {
+        copy_names(s->column_name, values, &out->column_name) ||
+        copy_columns(s->columns, &out->columns)) {
         samples_deinit(out);
         return ERR_NOMEM;
     }

@@ -11,6 +11,7 @@
 #define APPS_SAMPLES_H
 
 #include "apps/data/data_idx.h"
+#include "apps/samples/encoding.h"
 #include "base/fault.h"
 
 #include <stdint.h>
@@ -35,12 +36,21 @@ struct samples {
     /* [values] of a table with a header, the label's left out; one line of at
      * most SAMPLES_COLUMN_BYTES_MAX bytes: owned, or NULL */
     char **column_name;
+    /* Of a table as it was read its columns (`inputs` 0), of training samples
+     * how they were encoded: owned; NULL: images, and other encoded tables. */
+    struct encoding *columns;
 };
 
 void samples_deinit(struct samples *s);
 
 /* Values a sample: channels * height * width. */
 uint64_t samples_values(const struct samples *s);
+
+/* The values of @s, a table as it was read, are @value [count][inputs] now, and
+ * the names of the inputs @name [inputs] (or NULL), both transferred; it has no
+ * columns any more. @value may be its own. */
+void samples_encoded(struct samples *s, float *value, uint64_t inputs,
+                     char **name);
 
 /* @im as samples; what it owns is transferred and @im zeroed. */
 void samples_of_images(struct images *im, struct samples *out);

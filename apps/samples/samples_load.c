@@ -3,7 +3,10 @@
 #include "apps/data/data.h"
 #include "apps/samples/columns.h"
 #include "apps/samples/data_samples.h"
+#include "apps/samples/encoding_file.h"
 #include "apps/samples/scaling.h"
+#include "base/log.h"
+#include "base/mem.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -14,23 +17,73 @@ enum { NUMBER_BYTES = 24 };
 
 static const double default_fraction = 0.1;
 
-/* @number is room for a label that is given as one. */
-static struct csv_options read_options(const struct settings *s, bool targets,
-                                       char number[NUMBER_BYTES])
+/* The settings of tables, and the memory that they are in. */
+struct table_settings {
+    struct csv_options csv;
+    const char **category;        /* [csv.categories]: owned */
+    char (*number)[NUMBER_BYTES]; /* [csv.categories + 1] the label's last */
+    struct encoding model;        /* of the model that is used, or zeroed */
+};
+
+static void table_settings_deinit(struct table_settings *t)
 {
-    const json_t *label = json_object_get(s->json, "label");
+    mem_free((void *)t->category);
+    mem_free(t->number);
+    encoding_deinit(&t->model);
+}
+
+/* A column by its name, or by the number that becomes a text in @room. */
+static const char *read_column(const json_t *value, char room[NUMBER_BYTES])
+{
+    if (!json_is_integer(value))
+        return json_string_value(value);
+    snprintf(room, NUMBER_BYTES, "%" JSON_INTEGER_FORMAT,
+             json_integer_value(value));
+    return room;
+}
+
+static enum err read_options(const struct settings *s, bool targets,
+                             struct table_settings *t, struct fault *f)
+{
     const json_t *header = json_object_get(s->json, "header");
+    const json_t *list = json_object_get(s->json, "categories");
     const char *separator =
         json_string_value(json_object_get(s->json, "separator"));
+    size_t n = json_array_size(list);
 
-    if (json_is_integer(label))
-        snprintf(number, NUMBER_BYTES, "%" JSON_INTEGER_FORMAT,
-                 json_integer_value(label));
-    return (struct csv_options){
-        .label = json_is_integer(label) ? number : json_string_value(label),
+    t->category = mem_calloc(n + 1, sizeof(*t->category));
+    t->number = mem_calloc(n + 1, sizeof(*t->number));
+    if (!t->category || !t->number)
+        return fault_set(f, ERR_NOMEM, "%s: out of memory", s->data);
+    for (size_t i = 0; i < n; i++) {
+        t->category[i] = read_column(json_array_get(list, i), t->number[i]);
+        if (!t->category[i])
+            return fault_set(f, ERR_INVAL,
+                             "/app/categories/%zu: expected the name or the "
+                             "number of a column",
+                             i);
+    }
+    t->csv = (struct csv_options){
+        .label = read_column(json_object_get(s->json, "label"), t->number[n]),
         .header = json_is_boolean(header) ? json_is_true(header) : -1,
         .separator = separator ? *separator : '\0',
-        .targets = targets};
+        .targets = targets,
+        .category = t->category,
+        .categories = n};
+    return ERR_OK;
+}
+
+/* The columns of the model that is used; a model of before there were encodings
+ * takes numbers. */
+static enum err read_model(const struct settings *s, struct table_settings *t,
+                           struct fault *f)
+{
+    enum err err = s->model ? encoding_load(s->model, &t->model, f) : ERR_OK;
+
+    if (t->model.columns)
+        t->csv.like = &t->model;
+    t->csv.plain = s->model && t->model.columns == 0;
+    return err;
 }
 
 /* Data that `test` names: of a folder with both halves the test one. */
@@ -70,8 +123,11 @@ static enum err choose_test(const struct settings *s,
                             struct samples *train, struct samples *test,
                             struct fault *f)
 {
+    struct csv_options like = *csv;
+
+    like.like = train->columns;
     if (s->test)
-        return load_test(s, csv, test, f);
+        return load_test(s, &like, test, f);
     if (s->test_fraction < 0 && test->count > 0)
         return ERR_OK;
     return split(s, train, test, f);
@@ -120,15 +176,17 @@ static enum err load_inputs(const struct settings *s, struct csv_options *csv,
                             struct samples *a, struct samples *b,
                             struct fault *f)
 {
+    const struct encoding *model = csv->like;
     char **name = NULL;
-    uint64_t columns;
-    enum err err = scaling_columns(s->predict, &columns, f);
+    uint64_t columns = model ? model->columns : 0;
+    enum err err = model ? encoding_names(model, &name, f)
+                         : scaling_columns(s->predict, &columns, f);
 
     if (err)
         return err;
     if (columns == 0)
         return load_pixels(s, a, b, f);
-    err = columns_load(s->predict, columns, &name, f);
+    err = model ? ERR_OK : columns_load(s->predict, columns, &name, f);
     csv->inputs = columns;
     csv->input_name = (const char *const *)name;
     if (!err)
@@ -138,23 +196,83 @@ static enum err load_inputs(const struct settings *s, struct csv_options *csv,
     return err;
 }
 
+/* ---- encoding ------------------------------------------------------------ */
+
+static enum err encode_half(const struct encoding *e, const char *file,
+                            struct samples *s, struct fault *f)
+{
+    struct encoding_counts counts = {0};
+    enum err err = s->columns ? encoding_apply(e, file, s, &counts, f) : ERR_OK;
+
+    if (counts.missing)
+        log_event(LOG_WARN, "missing_values", "values=%" PRIu64 " data=%s",
+                  counts.missing, file);
+    if (counts.unknown)
+        log_event(LOG_WARN, "unknown_categories",
+                  "values=%" PRIu64 " first_column=%" PRIu64 " data=%s",
+                  counts.unknown, counts.column + 1, file);
+    return err;
+}
+
+/* @like: of the model that is used, or NULL: what the training samples ask for,
+ * which @train keeps. */
+static enum err encode(const struct settings *s, const struct encoding *like,
+                       struct samples *train, struct samples *test,
+                       struct fault *f)
+{
+    struct encoding *own;
+    enum err err;
+
+    if (!train->columns)
+        return ERR_OK;
+    if (like)
+        return encode_half(like, s->data, train, f);
+    own = mem_calloc(1, sizeof(*own));
+    err = own ? encoding_fit(train, own, f)
+              : fault_set(f, ERR_NOMEM, "%s: out of memory", s->data);
+    if (!err)
+        err = encode_half(own, s->data, train, f);
+    if (!err)
+        err = encode_half(own, s->test ? s->test : s->data, test, f);
+    if (err) {
+        if (own)
+            encoding_deinit(own);
+        mem_free(own);
+        return err;
+    }
+    train->columns = own;
+    return ERR_OK;
+}
+
+static enum err load_all(const struct settings *s, struct csv_options *csv,
+                         struct samples *a, struct samples *b, struct fault *f)
+{
+    enum err err = s->predict
+                       ? load_inputs(s, csv, a, b, f)
+                       : data_load_samples(s->data, s->folder, csv, a, b, f);
+
+    if (!err && s->evaluate)
+        take_all(a, b);
+    else if (!err)
+        err = choose_test(s, csv, a, b, f);
+    if (!err)
+        err = match(s, a, b, f);
+    return err ? err : encode(s, csv->like, a, b, f);
+}
+
 enum err samples_load(const struct settings *s, bool targets,
                       struct samples *train, struct samples *test,
                       struct fault *f)
 {
-    char number[NUMBER_BYTES];
-    struct csv_options csv = read_options(s, targets, number);
+    struct table_settings t = {.category = NULL};
     struct samples a = {0}, b = {0};
-    enum err err = s->predict
-                       ? load_inputs(s, &csv, &a, &b, f)
-                       : data_load_samples(s->data, s->folder, &csv, &a, &b, f);
+    enum err err = read_options(s, targets, &t, f);
 
-    if (!err && s->evaluate)
-        take_all(&a, &b);
-    else if (!err)
-        err = choose_test(s, &csv, &a, &b, f);
     if (!err)
-        err = match(s, &a, &b, f);
+        err = read_model(s, &t, f);
+    if (!err)
+        err = load_all(s, &t.csv, &a, &b, f);
+    table_settings_deinit(&t);
     if (err) {
         samples_deinit(&a);
         samples_deinit(&b);

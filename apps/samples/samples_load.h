@@ -2,7 +2,7 @@
  *
  * Kinds: images (idx, cifar, gen:digits) and tables (csv). Beside data, test
  * and test_fraction the settings of a table are read: `label`, `header`,
- * `separator` (apps/samples/data_csv.h); SAMPLES_SCHEMA documents them.
+ * `separator`, `categories` (data_csv.h); SAMPLES_SCHEMA documents them.
  */
 #ifndef APPS_SAMPLES_LOAD_H
 #define APPS_SAMPLES_LOAD_H
@@ -19,6 +19,9 @@
  * test in a file's name), else a tenth, by seed. Both have the same shape and
  * number of classes. @targets: a table's label column holds numbers to predict
  * (float target[]); images are refused then.
+ * Tables are encoded (encoding.h) as the training samples ask for, and @train
+ * says how; with settings.model as that model was. Missing values and unknown
+ * categories are counted in the log.
  * To predict (settings.predict), of a table what the model reads, without
  * labels; of images all, whose labels are not looked at.
  * Errors: those of the loaders; ERR_FORMAT (shapes that differ), ERR_INVAL
@@ -45,7 +48,12 @@ enum err samples_load(const struct settings *s, bool targets,
     "\"separator\": {\"type\": \"string\", \"minLength\": 1," \
     " \"maxLength\": 1, \"description\": \"csv: what is between two fields;" \
     " when it is not given, tab, semicolon, comma or spaces, the first of" \
-    " them that the first line has\"}"
+    " them that the first line has\"}," \
+    "\"categories\": {\"type\": \"array\", \"maxItems\": 1000, \"items\":" \
+    " {\"anyOf\": [{\"type\": \"string\", \"minLength\": 1}," \
+    " {\"type\": \"integer\"}]}, \"default\": [], \"description\":" \
+    " \"csv: columns whose values are categories though they are numbers, or" \
+    " numbers and texts: names in the header, or numbers as of label\"}"
 /* clang-format on */
 
 #endif

@@ -1,6 +1,7 @@
 /* Any bytes, compressed or not: the table loader refuses them with a reason
  * that names the file, or gives samples that, written out with every class
- * quoted, read back the same. The first byte chooses how to read. */
+ * and category quoted, read back the same. The first byte chooses how to read.
+ */
 #include "apps/samples/data_csv.h"
 #include "base/mem.h"
 
@@ -33,7 +34,7 @@ static enum err read_all(const void *bytes, size_t n,
     return err;
 }
 
-static char *put_class(char *p, const char *name)
+static char *put_name(char *p, const char *name)
 {
     *p++ = '"';
     for (; *name; name++) {
@@ -43,6 +44,18 @@ static char *put_class(char *p, const char *name)
     }
     *p++ = '"';
     return p;
+}
+
+static char *put_value(char *p, const struct encoded_column *c, float value)
+{
+    if (isnan(value))
+        return p + sprintf(p, ",NA");
+    if (!c->category)
+        return p + sprintf(p, ",%.9g", (double)value);
+    if (value < 0 || value >= (float)c->categories.count)
+        abort();
+    *p++ = ',';
+    return put_name(p, c->categories.name[(uint32_t)value]);
 }
 
 /* Rows with the label first, so that no blank line can come of them. */
@@ -55,9 +68,10 @@ static size_t write_rows(const struct samples *s, char *text)
         if (s->target)
             p += sprintf(p, "%.9g", (double)s->target[i]);
         else
-            p = put_class(p, s->class_name[s->label[i]]);
+            p = put_name(p, s->class_name[s->label[i]]);
         for (j = 0; j < s->channels; j++)
-            p += sprintf(p, ",%.9g", (double)s->value[i * s->channels + j]);
+            p = put_value(p, &s->columns->column[j],
+                          s->value[i * s->channels + j]);
         *p++ = '\n';
     }
     return (size_t)(p - text);
@@ -65,9 +79,12 @@ static size_t write_rows(const struct samples *s, char *text)
 
 static void round_trip(const struct samples *s, bool targets)
 {
-    struct csv_options o = {
-        .label = "first", .separator = ',', .targets = targets};
-    size_t row = 2 * CSV_CLASS_BYTES_MAX + FUZZ_NUMBER * (s->channels + 1ull);
+    struct csv_options o = {.label = "first",
+                            .separator = ',',
+                            .targets = targets,
+                            .like = s->columns};
+    size_t field = 2 * CSV_NAME_BYTES_MAX + FUZZ_NUMBER;
+    size_t row = field * (s->channels + 1ull);
     char *text = malloc(s->count * row);
     struct samples again;
     uint64_t i;
@@ -78,7 +95,9 @@ static void round_trip(const struct samples *s, bool targets)
         again.classes != s->classes)
         abort();
     for (i = 0; i < s->count * s->channels; i++) {
-        if (!isfinite(s->value[i]) || again.value[i] != s->value[i])
+        if (isinf(s->value[i]) ||
+            (again.value[i] != s->value[i] &&
+             !(isnan(again.value[i]) && isnan(s->value[i]))))
             abort();
     }
     for (i = 0; i < s->count; i++) {
@@ -94,13 +113,16 @@ static void round_trip(const struct samples *s, bool targets)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const labels[] = {NULL, "first", "2", "y"};
+    static const char *const categories[] = {"1"};
     int64_t before = mem_outstanding();
     struct samples s = {0};
     struct fault fault = {0};
     uint8_t how = size ? data[0] : 0;
     struct csv_options o = {.label = labels[how & 3],
                             .header = (how >> 2) % 3 - 1,
-                            .targets = how & 32};
+                            .targets = how & 32,
+                            .category = categories,
+                            .categories = how & 64 ? 1 : 0};
 
     if (size == 0)
         return 0;

@@ -29,7 +29,7 @@ ROOMS = {
     "ps/node": "base base/json base/proto ps/rows ps/server ps/disk",
     "apps": "base",
     "apps/data": "base",
-    "apps/samples": "base apps apps/data",
+    "apps/samples": "base base/json apps apps/data",
     "apps/onnx": "base base/json apps/samples",
     "apps/mf": "base apps apps/data",
     "apps/mlr": "base apps apps/data apps/samples apps/onnx",

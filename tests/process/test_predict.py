@@ -4,10 +4,12 @@ Each prediction is made again in NumPy from the arrays of the model folder alone
 """
 import csv
 import io
+import json
 import re
 import subprocess
 
 from harness import Case, ROOT, mf_config, mlr_config
+from onnx_reader import Model
 
 import numpy
 
@@ -131,6 +133,93 @@ class Predict(Case):
             1, f"(lambda z, scaling: {value})(load('model')(np.loadtxt("
             "'plain.csv', delimiter=',')), np.load('model/scaling.npy'))")
         numpy.testing.assert_allclose(numpy.array(rows, float), got, rtol=1e-5)
+
+    def mixed_rows(self, rng, n):
+        """Rows of numbers and texts, some of them missing, and their class."""
+        age, debt = rng.normal(40, 12, n).round(1), rng.normal(size=n).round(3)
+        city = rng.choice(["Rome", "Oslo", "Bern, CH", "Lima"], n)
+        plan = rng.choice([1, 2, 10], n)
+        y = (age - 40) / 12 + (city == "Oslo") * 2 - debt - (plan == 2) + \
+            rng.normal(size=n) / 4
+        kind = numpy.where(y > 0, "stay", "leave")
+        return [["" if rng.random() < 0.1 else of for of in row[:4]] +
+                [row[4]] for row in zip(age, city, plan, debt, kind)]
+
+    def encoded(self, train, rows):
+        """@rows in scikit-learn as @train asks for: mean and indicator of
+        numbers, one input a category, all scaled."""
+        from sklearn.impute import SimpleImputer
+        from sklearn.preprocessing import OneHotEncoder, StandardScaler
+        parts, nan = [], float("nan")
+        for c, number in enumerate([True, False, False, True]):
+            known, new = (numpy.array(
+                [[nan if row[c] == "" else row[c]] for row in rows],
+                float if number or c == 2 else object)
+                for rows in (train, rows))
+            of = SimpleImputer(add_indicator=True) if number else \
+                OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+            parts.append([of.fit_transform(known), of.transform(new)])
+        known, new = (numpy.hstack([part[k] for part in parts])
+                      for k in (0, 1))
+        scaler = StandardScaler().fit(known)
+        return scaler.transform(known), scaler.transform(new)
+
+    def test_texts_and_missing_values_are_scikit_learns(self):
+        """Categories, means, indicators and scaling of scikit-learn give the
+        probabilities that predict says; so do the lines of docs/predict.md,
+        and of the graph in ONNX the inputs are those."""
+        from sklearn.linear_model import LogisticRegression
+        rng = numpy.random.default_rng(3)
+        title = ["age", "city", "plan", "debt", "kind"]
+        train, new = self.mixed_rows(rng, 900), self.mixed_rows(rng, 300)
+        new[0][1:3] = ["Paris", 7]
+        self.write("train.csv", table(
+            [[row[0], f'"{row[1]}"', *row[2:]] for row in train], title))
+        self.write("new.csv", table(
+            [[row[3], row[2], f'"{row[1]}"', "?", row[0], row[4]]
+             for row in new], ["debt", "plan", "city", "more", "age", "kind"]))
+        self.write("test.csv", table(
+            [[row[0], f'"{row[1]}"', *row[2:]] for row in new], title))
+        config = mlr_config(max_epochs=30)
+        config["app"] = {"name": "mlr", "data": "train.csv",
+                         "test": "test.csv", "categories": ["plan"]}
+        self.train(config)
+        known, x = self.encoded(train, new)
+        weights = self.load("weights").astype(float)
+        p = softmax(x @ weights[:, :-1].T + weights[:, -1])
+        done = self.mltune("predict", "model", "new.csv")
+        self.assert_code(done, 0)
+        self.assertIn("unknown_categories values=2", done.err)
+        self.assertIn("missing_values values=", done.err)
+        rows = list(csv.reader(io.StringIO(done.out)))[1:]
+        said = numpy.array([row[1:] for row in rows], float)
+        numpy.testing.assert_allclose(said, p, rtol=1e-5, atol=1e-6)
+        _, inputs = self.documented(2, "encode('model', 'new.csv')")
+        scaling = self.load("scaling")
+        numpy.testing.assert_allclose(
+            (inputs - scaling[0, :-1]) * scaling[1, :-1], x, atol=1e-5)
+        # It learns what a logistic regression of scikit-learn does.
+        truth = [row[4] for row in new]
+        reference = LogisticRegression().fit(known, [row[4] for row in train])
+        score = self.mltune("eval", "model", "test.csv", "--json").result
+        self.assertAlmostEqual(score["metric"], reference.score(x, truth),
+                               delta=0.05)
+        self.assertGreater(score["metric"], 0.85)
+        # The graph's notes say how inputs are made, and it takes those.
+        self.assert_code(self.mltune("export", "model", "--format", "onnx"), 0)
+        graph = Model((self.folder / "model.onnx").read_bytes())
+        self.assertEqual(
+            json.loads(graph.notes["encoding"]),
+            json.loads((self.folder / "model/encoding.json").read_text()))
+        self.assertEqual(len(json.loads(graph.notes["columns"])), x.shape[1])
+        numpy.testing.assert_allclose(
+            graph.run(inputs)["probabilities"], said, rtol=1e-4, atol=1e-5)
+        # What is wrong is refused, and a file that says no sense, too.
+        self.write("wrong.csv", "age,city,plan,debt\nold,Oslo,1,2\n")
+        self.refused("wrong.csv", 78, "line 2, column 1 (age): expected a "
+                     "number, as in the training data")
+        (self.folder / "model/encoding.json").write_text('{"version": 3}')
+        self.refused("new.csv", 78, "encoding.json: /version: expected 1")
 
     def test_classes_of_a_network(self):
         x, scaled, _ = self.train_table("nn", preset="mlp")

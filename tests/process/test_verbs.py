@@ -141,11 +141,11 @@ class Data(Case):
         rows = "".join(f"{k},{k + 1},yes\n" for k in range(30))
         for name, content, kind, why, advice in [
                 ("churn.csv", "id,plan,age,churn\n1,basic,31,yes\n"
-                 "2,gold,42,no\n", "text",
-                 'line 2, column 2 (plan): expected a number, found "basic"',
-                 "pandas.get_dummies"),
-                ("na.csv", "a,b,c\n" + rows + "1,NA,no\n", "csv",
-                 "line 32, column 2 (b)", "fill what is missing"),
+                 "2,7,42,no\n", "csv",
+                 "line 3, column 2 (plan): expected a text, as on line 2",
+                 '"categories"'),
+                ("na.csv", "a,b,c\n" + rows + "1,2,NA\n", "csv",
+                 "line 32, column 3 (c)", "a label is never missing"),
                 ("a9a", "-1 3:1 11:1\n+1 5:1 7:1\n", "libsvm", "sparse lines",
                  "load_svmlight_file"),
                 ("graph", "1 2\n2 3\n", "edges", "lists of edges", "rating"),

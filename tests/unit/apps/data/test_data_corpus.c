@@ -65,9 +65,12 @@ static bool idx_accept(const uint8_t *input, size_t n)
 static bool csv_accept(const uint8_t *input, size_t n)
 {
     static const char *const labels[] = {NULL, "first", "2", "y"};
+    static const char *const categories[] = {"1"};
     struct csv_options o = {.label = labels[input[0] & 3],
                             .header = (input[0] >> 2) % 3 - 1,
-                            .targets = input[0] & 32};
+                            .targets = input[0] & 32,
+                            .category = categories,
+                            .categories = input[0] & 64 ? 1 : 0};
     struct samples s = {0};
     bool ok = csv_read_all(input + 1, n - 1, &o, &s, NULL) == ERR_OK;
 

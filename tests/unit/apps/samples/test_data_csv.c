@@ -123,6 +123,7 @@ static void csv_label_is_where_it_is_said_to_be(void **state)
 static void csv_header_is_found_or_set(void **state)
 {
     struct csv_options none = {.header = 0}, one = {.header = 1};
+    struct csv_options text = {.header = -1, .plain = true};
     struct samples s;
 
     (void)state;
@@ -133,8 +134,10 @@ static void csv_header_is_found_or_set(void **state)
     expect("1970,1971\n1,2\n", &one, &s, 1, 1, 1);
     samples_deinit(&s);
     refused("a,b\n1,2\n", &none, ERR_FORMAT,
-            "T: line 1, column 1: expected a number, found \"a\"");
-    refused("?,b\n1,2\n", &as_found, ERR_FORMAT, "line 1, column 1");
+            "T: line 2, column 1: expected a text, as on line 1 (a column of "
+            "numbers and texts is one of categories where the setting "
+            "\"categories\" names it), found \"1\"");
+    refused("?,b\n1,2\n", &text, ERR_FORMAT, "line 1, column 1");
     refused("a,b\n", &as_found, ERR_FORMAT, "only a header");
     expect("a,?,c\n1,2,3\n", &as_found, &s, 1, 2, 1);
     samples_deinit(&s);
@@ -163,7 +166,8 @@ static void csv_quotes_are_rfc_4180(void **state)
     assert_float_equal(s.value[3], 4, 0);
     samples_deinit(&s);
     refused("\"a\n\",b\n1,2\nx,3\n", &as_found, ERR_FORMAT,
-            "T: line 4, column 1 (a?): expected a number, found \"x\"");
+            "T: line 4, column 1 (a?): expected a number, as on line 3 (a "
+            "column of numbers and texts");
     refused("1,\"2\n3,4\n", &as_found, ERR_FORMAT, "a closing quote");
     refused("1,2\"2\"\n", &as_found, ERR_FORMAT, "column 2: expected quotes");
     refused("1,\"2\"2\n", &as_found, ERR_FORMAT, "behind the closing quote");
@@ -251,12 +255,16 @@ static void csv_numbers_are_exact(void **state)
 static void csv_faults_say_line_and_column(void **state)
 {
     struct csv_options none = {.header = 0};
+    struct csv_options plain = {.header = -1, .plain = true};
+    struct csv_options text = {.plain = true};
 
     (void)state;
-    refused("a,b,c\n1,2,3\n4,,6\n", &as_found, ERR_FORMAT,
+    refused("a,b,c\n1,2,3\n4,,6\n", &plain, ERR_FORMAT,
             "T: line 3, column 2 (b): expected a number (fill missing values");
-    refused("1,NA,3\n", &as_found, ERR_FORMAT, "line 1, column 2");
-    refused("1,nan,3\n", &as_found, ERR_FORMAT, "line 1, column 2");
+    refused("1,NA,3\n", &plain, ERR_FORMAT, "line 1, column 2");
+    refused("1,nan,3\n", &plain, ERR_FORMAT, "line 1, column 2");
+    refused("1,x,3\n", &text, ERR_FORMAT,
+            "line 1, column 2: expected a number, found \"x\"");
     refused("1,2,\n", &as_found, ERR_FORMAT, "the label is missing");
     refused("1,2\n1,2,3\n", &as_found, ERR_FORMAT,
             "line 2: expected 2 columns, found 3");
@@ -264,8 +272,8 @@ static void csv_faults_say_line_and_column(void **state)
     refused("1e39,2\n", &as_found, ERR_FORMAT, "32-bit float");
     refused("0x1,2\n", &none, ERR_FORMAT, "found \"0x1\"");
     refused("inf,2\n", &none, ERR_FORMAT, "found \"inf\"");
-    refused("1e,2\n", &none, ERR_FORMAT, "found \"1e\"");
-    refused("1-2,2\n", &none, ERR_FORMAT, "found \"1-2\"");
+    refused("1e,2\n", &text, ERR_FORMAT, "found \"1e\"");
+    refused("1-2,2\n", &text, ERR_FORMAT, "found \"1-2\"");
     refused("1\n2\n", &as_found, ERR_FORMAT, "at least two columns");
     refused("", &as_found, ERR_FORMAT, "found nothing");
     refused("\n \n", &as_found, ERR_FORMAT, "found nothing");
@@ -423,6 +431,7 @@ static void csv_inputs_that_lack_are_refused(void **state)
     struct csv_options label = inputs(NULL, "y");
 
     (void)state;
+    named.plain = true;
     refused("a,b,x\n1,2,3\n", &named, ERR_FORMAT, "expected the column \"c\"");
     refused("1,2\n", &placed, ERR_FORMAT, "expected the 3 columns");
     refused("1,2,3,4,5\n", &placed, ERR_FORMAT, "found 5");

@@ -146,7 +146,8 @@ static void samples_test_file_means_the_same_classes(void **state)
             "\"d\"");
     scratch_text("v.csv", "1,a\n");
     refused("{\"data\": \"t.csv\", \"test\": \"v.csv\"}", false, ERR_FORMAT,
-            "expected rows of 2 x 1 x 1");
+            "v.csv: line 1: expected 2 columns beside the label as in the "
+            "training data, found 1");
     refused("{\"data\": \"gen:digits?samples=9&size=8\", \"test\": \"v.csv\"}",
             false, ERR_FORMAT, "expected images of 1 x 8 x 8");
 }
