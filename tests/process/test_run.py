@@ -8,6 +8,7 @@ import resource
 import select
 import signal
 import socket
+import sqlite3
 import time
 import unittest
 
@@ -474,6 +475,15 @@ class Refused(Case):
 class JournalLimit(Case):
     """`journal.limit`: what the records of a run and its checkpoints take."""
 
+    def last_snapshot(self, state):
+        """The epoch that the last snapshot of the only run is of."""
+        db = sqlite3.connect(f"file:{state / 'mltune.db'}?mode=ro", uri=True)
+        row = db.execute("SELECT json FROM records WHERE"
+                         " kind = 'snapshot_written' ORDER BY seq DESC LIMIT 1"
+                         ).fetchone()
+        db.close()
+        return json.loads(row[0])["epoch"]
+
     def test_a_run_ends_at_it_and_goes_on_with_more(self):
         """Where folding does not help it is interrupted, with the way out; a
         larger limit is enough to go on."""
@@ -490,6 +500,9 @@ class JournalLimit(Case):
         run, epochs = done.result["run"], done.result["epochs"]
         self.assertGreater(epochs, 500)
         state = self.folder / ".mltune"
+        # An epoch that had ended, but for its validation, is in it.
+        self.assertIn(self.last_snapshot(state), (epochs, epochs + 1),
+                      "the end has a snapshot of its own")
         files = [state / "mltune.db", *state.glob("runs/*/checkpoint*")]
         self.assertLess(sum(f.stat().st_size for f in files), 5 << 20)
         done = self.mltune("resume", run, "--json")

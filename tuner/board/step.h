@@ -111,10 +111,12 @@ struct tuner_options {
 
 /* MESSAGE: what the training system sent: ready (once, first), forked, done,
  * failed, report, beat (only recorded). The message is borrowed for the call.
- * LOST: the training system is gone. */
+ * LOST: the training system is gone. FULL: the run takes more room than it may:
+ * it ends as `interrupted: limit`, after a snapshot. */
 enum tuner_event_kind {
     TUNER_EVENT_MESSAGE,
     TUNER_EVENT_LOST,
+    TUNER_EVENT_FULL,
     TUNER_EVENT_COMMAND,
     TUNER_EVENT_TIMER
 };
@@ -127,7 +129,7 @@ struct tuner_event {
     union {
         const struct msg *message;
         struct {
-            const char *reason; /* LOST: a sentence */
+            const char *reason; /* LOST, FULL: a sentence */
             bool program;       /* the user's program is at fault */
         };
         struct {

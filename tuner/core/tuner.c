@@ -362,6 +362,9 @@ static enum err take_event(struct board *c, const struct tuner_event *event,
     case TUNER_EVENT_LOST:
         ending_lost(c, event->program, event->reason);
         return ERR_OK;
+    case TUNER_EVENT_FULL:
+        lifecycle_end(c, RUN_INTERRUPTED, "limit", "%.400s", event->reason);
+        return ERR_OK;
     case TUNER_EVENT_COMMAND:
         answers_take(c, event->ticket);
         steering_take(c, event);

@@ -48,6 +48,7 @@ struct loop {
     double left_s;      /* when a scheduler asked for the end; INFINITY: it has
                          * not */
     bool over;          /* finished, or cannot go on */
+    struct fault full;  /* the journal's limit is reached: the run ends */
 };
 
 static double now_s(const struct loop *l)
@@ -416,6 +417,27 @@ static bool is_pressing(int signal)
     return signal == SIGTERM || signal == SIGHUP;
 }
 
+/* The journal takes more than it may: a last snapshot, then the end. What it
+ * takes in until then is little. */
+static void take_full(struct loop *l, const struct fault *f)
+{
+    struct tuner_event event = {.kind = TUNER_EVENT_FULL, .reason = f->text};
+    const struct loop_hooks *h = &l->o->hooks;
+
+    if (l->full.code || tuner_ends(l->tuner))
+        return;
+    if (l->crew.keeper.lost) {
+        give_up(l, f);
+        return;
+    }
+    l->full = *f;
+    l->result->own_error = f->code;
+    l->left_s = fmin(l->left_s, now_s(l));
+    keeper_leave(&l->crew.keeper);
+    h->notice(h->ctx, "journal.limit: writing a snapshot, then ending");
+    step(l, &event);
+}
+
 /* The end takes too long: what hangs is left behind. */
 static void take_leave(struct loop *l)
 {
@@ -429,7 +451,10 @@ static void take_leave(struct loop *l)
              DEADLINE_STOP_SNAPSHOT_MS * 1e-3);
     log_event(LOG_WARN, "end_forced", "after_s=%g", now_s(l) - l->left_s);
     h->notice(h->ctx, text);
-    end_at_once(l);
+    if (l->full.code)
+        give_up(l, &l->full);
+    else
+        end_at_once(l);
 }
 
 static void take_signal(struct loop *l)
@@ -747,8 +772,13 @@ static void keep(struct loop *l)
 {
     const struct loop_hooks *h = &l->o->hooks;
     struct fault f = {0};
+    enum err err = ERR_OK;
 
-    if (h->keep && !l->over && h->keep(h->ctx, now_s(l), &f) != ERR_OK)
+    if (h->keep && !l->over)
+        err = h->keep(h->ctx, now_s(l), &f);
+    if (err == ERR_LIMIT)
+        take_full(l, &f);
+    else if (err)
         give_up(l, &f);
 }
 

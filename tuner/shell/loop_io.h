@@ -36,7 +36,8 @@ struct loop_hooks {
     void (*tick)(void *ctx, double now_s);
     int tick_ms; /* 0: only when something happens */
     /* Called as tick, before it: keeps the journal within its bounds. An error
-     * ends the run as interrupted. Optional. */
+     * ends the run as interrupted: after a snapshot where it is ERR_LIMIT,
+     * which may come again until then. Optional. */
     enum err (*keep)(void *ctx, double now_s, struct fault *f);
     /* A sentence for the user, at once: "interrupted: ...". */
     void (*notice)(void *ctx, const char *text);

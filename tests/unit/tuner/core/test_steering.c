@@ -427,6 +427,22 @@ static void steering_stop_before_ready_promises_no_model(void **state)
     close_run(&r);
 }
 
+/* A journal that is full ends the run as interrupted, for that reason; before
+ * there is something to write, at once. */
+static void steering_full_journal_interrupts(void **state)
+{
+    struct tuner_event e = {.kind = TUNER_EVENT_FULL, .reason = "no room"};
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    give(&r, &e);
+    assert_int_equal(r.history.end.status, RUN_INTERRUPTED);
+    assert_string_equal(r.history.end.reason, "limit");
+    assert_string_equal(r.history.end.message, "no room");
+    close_run(&r);
+}
+
 /* While the snapshot is read a stop would throw its model away: it is for
  * later. */
 static void steering_stop_waits_for_the_snapshot(void **state)
@@ -616,6 +632,7 @@ int main(void)
         cmocka_unit_test(steering_resumed_by_its_user_goes_on),
         cmocka_unit_test(steering_paused_again_while_it_loads_stays_so),
         cmocka_unit_test(steering_stop_before_ready_promises_no_model),
+        cmocka_unit_test(steering_full_journal_interrupts),
         cmocka_unit_test(steering_stop_waits_for_the_snapshot),
         cmocka_unit_test(steering_unreadable_snapshot_interrupts),
         cmocka_unit_test(steering_other_data_interrupt_and_record_nothing),

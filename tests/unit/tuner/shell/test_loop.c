@@ -441,6 +441,11 @@ static void quiet(void *ctx, enum log_level level, const char *line)
     (void)line;
 }
 
+static struct {
+    bool from_ready; /* the journal is full, and stays so */
+    int said;
+} full;
+
 static int make_dir(void **state)
 {
     sigset_t set;
@@ -454,6 +459,7 @@ static int make_dir(void **state)
     memset(&core, 0, sizeof(core));
     core.wake_at_s = INFINITY;
     memset(&restarts, 0, sizeof(restarts));
+    memset(&full, 0, sizeof(full));
     records = 0;
     fail_model = false;
     nodes = 1;
@@ -506,6 +512,16 @@ static enum err hook_restart(void *ctx, const char *reason, unsigned in_a_row,
 }
 
 /* Runs the loop with a node of that role and the core's script. */
+static enum err hook_full(void *ctx, double now_s, struct fault *f)
+{
+    (void)ctx;
+    (void)now_s;
+    if (!core.trace[0])
+        return ERR_OK;
+    full.said++;
+    return fault_set(f, ERR_LIMIT, "no room left");
+}
+
 static void run_loop(const char *role,
                      void (*script)(struct tuner *t,
                                     const struct tuner_event *event))
@@ -533,6 +549,8 @@ static void run_loop(const char *role,
 
     if (restarts.good_after || restarts.fails)
         o.hooks.restart = hook_restart;
+    if (full.from_ready)
+        o.hooks.keep = hook_full;
     o.silence_s = restarts.silence_s;
     o.program = restarts.program;
     if (o.program)
@@ -992,6 +1010,38 @@ static void loop_signal_interrupts(void **state)
     assert_non_null(strstr(noticed, "once more"));
 }
 
+static void script_full(struct tuner *t, const struct tuner_event *e)
+{
+    if (e->kind == TUNER_EVENT_FULL) {
+        assert_string_equal(e->reason, "no room left");
+        trace(t, "full");
+        push_send(t, MSG_SNAPSHOT, 9);
+    }
+    if (e->kind != TUNER_EVENT_MESSAGE || e->message->kind == MSG_BEAT)
+        return;
+    trace(t, msg_kind_name(e->message->kind));
+    if (e->message->kind == MSG_DONE)
+        push_end(t, RUN_INTERRUPTED);
+    push_record(t);
+}
+
+/* A journal that is full is told to the core once, which takes a snapshot:
+ * records go on until it is there. */
+static void loop_full_journal_ends_after_a_snapshot(void **state)
+{
+    (void)state;
+    nodes = 2;
+    full.from_ready = true;
+    run_loop("whole", script_full);
+    assert_string_equal(core.trace, "ready full done ");
+    assert_true(exists("000001/manifest.json"));
+    assert_true(full.said > 1);
+    assert_int_equal(result.finish.status, RUN_INTERRUPTED);
+    assert_int_equal(result.own_error, ERR_LIMIT);
+    assert_false(result.ended_at_once);
+    assert_non_null(strstr(noticed, "journal.limit"));
+}
+
 static void script_stuck(struct tuner *t, const struct tuner_event *e)
 {
     (void)t;
@@ -1096,6 +1146,7 @@ int main(int argc, char **argv)
         CASE(loop_snapshot_of_two_nodes_appears_whole),
         CASE(loop_failed_snapshot_leaves_no_part),
         CASE(loop_snapshot_without_manifest_is_failed),
+        CASE(loop_full_journal_ends_after_a_snapshot),
         CASE(loop_signal_interrupts),
         CASE(loop_second_signal_ends_at_once),
         CASE(loop_timer_wakes_the_core),
