@@ -70,6 +70,8 @@
     X(COMMAND, 30000, "a run's answer to a command over HTTP", "503")          \
     X(CLIENT, 45000, "a server's answer to the command line",                  \
       "the verb fails, exit code 69")                                          \
+    X(HTTP_SILENT, 30000, "the first byte of a client, by TCP",                \
+      "its head is waited for")                                                \
     X(HTTP_HEAD, 10000, "the head of a request; 1 s where clients crowd",      \
       "the connection is cut")                                                 \
     X(HTTP_BODY, 30000, "the body of a request", "the connection is cut")      \

@@ -1,10 +1,13 @@
 #include "api/http/listen_io.h"
 
+#include "base/deadlines.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +18,12 @@ enum { LISTEN_QUEUE = 1024 };
  * more: left to itself it keeps megabytes of each, and to throw those away
  * costs milliseconds of this process. */
 enum { LISTEN_ROOM = 64 * 1024 };
+
+/* A connection comes to the server with its first words. Without that, where
+ * the queue is full, the system gives it out empty, long before the client
+ * sends its head once more: it looks silent, and is cut where clients crowd.
+ * One that is really silent comes after that time. */
+enum { LISTEN_SILENT_S = DEADLINE_HTTP_SILENT_MS / 1000 };
 
 union any_address {
     struct sockaddr any;
@@ -60,7 +69,7 @@ enum err listen_open(struct listen_address *self, int *out, struct fault *f)
 {
     union any_address address;
     socklen_t len = make_address(self, &address);
-    int one = 1, room = LISTEN_ROOM, errnum;
+    int one = 1, room = LISTEN_ROOM, silent = LISTEN_SILENT_S, errnum;
     int fd = socket(address.any.sa_family,
                     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -71,6 +80,8 @@ enum err listen_open(struct listen_address *self, int *out, struct fault *f)
     if (fd < 0 ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)) < 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent, sizeof(silent)) <
+            0 ||
         bind(fd, &address.any, len) < 0 || listen(fd, LISTEN_QUEUE) < 0 ||
         getsockname(fd, &address.any, &len) < 0) {
         errnum = errno;

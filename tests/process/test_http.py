@@ -187,13 +187,20 @@ class Reading(Served):
 
     def test_the_end_closes_the_port(self):
         """Clients that stay connected hold nothing up."""
-        idle = socket.create_connection(self.address, timeout=30)
+        silent = socket.create_connection(self.address, timeout=30)
+        idle = http.client.HTTPConnection(*self.address, timeout=30)
+        idle.request("GET", "/healthz")
+        self.assertEqual(idle.getresponse().read(), b'{"status":"ok"}')
         half = socket.create_connection(self.address, timeout=30)
         half.sendall(b"GET / HTTP/1.1\r\n")
         self.wait_for_clock()
         self.process.send_signal(signal.SIGINT)
         self.assert_code(self.finish(self.process), 130)
-        self.assertEqual(idle.recv(1), b"")
+        self.assertEqual(idle.sock.recv(1), b"")
+        with self.assertRaises((ConnectionResetError, BrokenPipeError)):
+            silent.sendall(b"G")
+            silent.recv(1)
+        silent.close()
         half.close()
         idle.close()
         with self.assertRaises(ConnectionRefusedError):
