@@ -6,6 +6,7 @@
 #include "base/rng.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -21,6 +22,11 @@ enum {
  * 0.866; under sgd smaller values stay longer at the saddle, where all rows are
  * 0. */
 static const double initial_deviation = 0.05;
+
+/* The same where the mean is a factor. Measured there under rpcs, rates of 0.1
+ * to 0.15: passes to 0.85 are 6 to 8 with 0.01 to 0.03; with 0.05 and 0.08 it
+ * is not reached. */
+static const double factor_deviation = 0.03;
 
 static const char *const table_name[MF_SIDES] = {"users", "items"};
 
@@ -49,7 +55,11 @@ static const char schema[] =
     " \"description\": \"values a user and an item\"},"
     "\"lambda\": {\"type\": \"number\", \"default\": 0.05, \"minimum\": 0,"
     " \"description\": \"weight of each rating's penalty,"
-    " lambda/2 (|L|^2 + |R|^2)\"}"
+    " lambda/2 (|L|^2 + |R|^2)\"},"
+    "\"mean\": {\"enum\": [\"subtract\", \"factor\"],"
+    " \"default\": \"subtract\", \"description\":"
+    " \"the ratings' mean is subtracted from them, or each row's first value"
+    " begins at its root and is trained on\"}"
     "}}";
 /* clang-format on */
 
@@ -171,16 +181,28 @@ static int mf_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
     return err || m->evaluate ? err : expect_all(m, ps, error);
 }
 
+/* Where a row's first value begins: the product of both sides' is what ratings
+ * as they are trained on have for their mean. */
+static double first_factor(const struct mf *m, enum mf_side side)
+{
+    double rest = m->mean - m->offset, root = sqrt(fabs(rest));
+
+    return side == MF_ITEMS && rest < 0 ? -root : root;
+}
+
 /* Normal values from a generator of the row's own. */
 static void initial_row(const struct mf *m, enum mf_side side, uint64_t row,
                         float values[])
 {
+    const double deviation = m->factor ? factor_deviation : initial_deviation;
     struct rng rng;
     uint32_t k;
 
     rng_init(&rng, rng_mix(rng_mix(m->seed, side), (uint64_t)m->id[side][row]));
     for (k = 0; k < m->rank; k++)
-        values[k] = (float)(initial_deviation * rng_normal(&rng));
+        values[k] = (float)(deviation * rng_normal(&rng));
+    if (m->factor)
+        values[0] += (float)first_factor(m, side);
 }
 
 static void init_side(const struct mf *m, struct mlt_worker *w,
@@ -359,8 +381,7 @@ static int train_part(const struct mf *m, struct mlt_worker *w, uint64_t part)
 /* ---- predicting ---------------------------------------------------------- */
 
 /* Squared error of validation ratings first .. first + count - 1. A rating
- * whose user or item has no row is predicted by the mean: its value is its
- * error. */
+ * whose user or item has no row is predicted by the mean. */
 static int predict(const struct mf *m, struct mlt_worker *w, uint64_t first,
                    uint64_t count, double *sum)
 {
@@ -376,6 +397,7 @@ static int predict(const struct mf *m, struct mlt_worker *w, uint64_t first,
 
             if (m->test.row[MF_USERS][i] == MF_ROW_NONE ||
                 m->test.row[MF_ITEMS][i] == MF_ROW_NONE) {
+                value -= (float)(m->mean - m->offset);
                 *sum += (double)(value * value);
                 continue;
             }

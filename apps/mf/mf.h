@@ -4,8 +4,10 @@
  * the row, whose rule acts at once) and `items` (shared: a clock's gradients
  * are summed, then the rule acts once), both of `rank` values a row and with
  * the run's update rule, never with momentum. A clock is a part of a pass.
- * Ratings are centred on their mean; a user or item that training never saw is
- * predicted by the mean.
+ * Ratings are centred on their mean, or (`mean`: `factor`) left as they are:
+ * each row's first value then begins at the mean's root, so that a user's and
+ * an item's level is learnt along it, against its penalty, from the first
+ * rating. A user or item that training never saw is predicted by the mean.
  *
  * Loss: squared error without penalty, a rating; metric: validation RMSE.
  * Gradients are not scaled.

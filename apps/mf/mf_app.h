@@ -32,7 +32,7 @@ enum {
 
 enum mf_side { MF_USERS, MF_ITEMS, MF_SIDES };
 
-/* Ratings to predict: rows or MF_ROW_NONE, and values less the mean. */
+/* Ratings to predict: rows or MF_ROW_NONE, and values less the offset. */
 struct mf_pairs {
     uint64_t count;
     uint32_t *row[MF_SIDES]; /* [count]: owned */
@@ -64,6 +64,8 @@ struct mf_scratch {
 struct mf {
     uint32_t rank;
     double lambda, mean;
+    bool factor;    /* the mean is trained on, as the rows' first values */
+    double offset;  /* what ratings lose and predictions get: mean or 0 */
     uint32_t parts; /* clocks a pass; 0 until the ratings are known: auto */
     uint64_t seed;
     bool evaluate, predict;
@@ -95,8 +97,8 @@ int mf_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
 int mf_truth(void *app, uint64_t first, uint64_t count, double *out);
 
 /* Takes the arrays of @r over as pairs: numbers become rows through @row,
- * values lose the mean. */
+ * values lose the offset. */
 void mf_pairs_take(struct mf_pairs *p, struct ratings *r,
-                   const uint32_t *const row[MF_SIDES], double mean);
+                   const uint32_t *const row[MF_SIDES], double offset);
 
 #endif

@@ -46,7 +46,7 @@ void mf_close(void *app)
 }
 
 void mf_pairs_take(struct mf_pairs *p, struct ratings *r,
-                   const uint32_t *const row[MF_SIDES], double mean)
+                   const uint32_t *const row[MF_SIDES], double offset)
 {
     uint64_t i;
 
@@ -56,7 +56,7 @@ void mf_pairs_take(struct mf_pairs *p, struct ratings *r,
     for (i = 0; i < p->count; i++) {
         p->row[MF_USERS][i] = row[MF_USERS][p->row[MF_USERS][i]];
         p->row[MF_ITEMS][i] = row[MF_ITEMS][p->row[MF_ITEMS][i]];
-        p->value[i] = (float)((double)p->value[i] - mean);
+        p->value[i] = (float)((double)p->value[i] - offset);
     }
 }
 
@@ -158,8 +158,9 @@ static enum err arrange(struct mf *m, struct ratings *train,
     if (err)
         return err;
     m->mean = mean_of(train);
-    mf_pairs_take(&m->test, test, rows, m->mean);
-    mf_pairs_take(&pairs, train, rows, m->mean);
+    m->offset = m->factor ? 0 : m->mean;
+    mf_pairs_take(&m->test, test, rows, m->offset);
+    mf_pairs_take(&pairs, train, rows, m->offset);
     if (m->parts == 0)
         m->parts = clocks_for(pairs.count);
     if (m->parts > pairs.count)
@@ -198,6 +199,27 @@ static enum err load_training(struct mf *m, const struct settings *s,
     return err;
 }
 
+static enum err read_mean(struct mf *m, const struct settings *s,
+                          struct fault *f)
+{
+    const json_t *mean = json_object_get(s->json, "mean");
+    const char *word = mean ? json_string_value(mean) : "subtract";
+
+    m->factor = word && strcmp(word, "factor") == 0;
+    if (m->factor || (word && strcmp(word, "subtract") == 0))
+        return ERR_OK;
+    return fault_set(f, ERR_INVAL, "mean: expected \"subtract\" or \"factor\"");
+}
+
+static enum err load(struct mf *m, const struct settings *s, struct fault *f)
+{
+    if (s->predict)
+        return data_load_pairs(s->data, s->folder, &m->data, f);
+    if (s->evaluate)
+        return data_load_ratings(s->data, s->folder, &m->data, f);
+    return load_training(m, s, f);
+}
+
 static enum err open_mf(struct mf *m, const struct mlt_app_config *config,
                         struct fault *f)
 {
@@ -216,12 +238,9 @@ static enum err open_mf(struct mf *m, const struct mlt_app_config *config,
     m->workers = config->workers;
     atomic_init(&m->to_share, m->workers);
     assert(m->rank >= 1 && m->rank <= MF_RANK_MAX);
-    if (s.predict)
-        err = data_load_pairs(s.data, s.folder, &m->data, f);
-    else if (s.evaluate)
-        err = data_load_ratings(s.data, s.folder, &m->data, f);
-    else
-        err = load_training(m, &s, f);
+    err = read_mean(m, &s, f);
+    if (!err)
+        err = load(m, &s, f);
     settings_deinit(&s);
     return err;
 }

@@ -1,5 +1,7 @@
-/* mf: the saved model (mf_app.h): outside ids of the rows and the mean beside
- * the tables; evaluating it on other ratings, and predicting some. */
+/* mf: the saved model (mf_app.h): outside ids of the rows and rating_mean
+ * beside the tables; evaluating it on other ratings, and predicting some.
+ * rating_mean is what is added to a product, then, if it is another number,
+ * what is predicted for ids without a row. */
 #include "apps/mf/mf_app.h"
 #include "apps/settings.h"
 #include "base/mem.h"
@@ -82,9 +84,10 @@ static enum err save_files(const struct mf *m, const char *dir, struct fault *f)
         err = save_array(dir, ids_name[side], &info, m->id[side], f);
     }
     if (!err) {
-        struct npy_info info = {NPY_F64, 1, 1};
+        struct npy_info info = {NPY_F64, m->offset == m->mean ? 1 : 2, 1};
+        const double means[] = {m->offset, m->mean};
 
-        err = save_array(dir, "rating_mean", &info, &m->mean, f);
+        err = save_array(dir, "rating_mean", &info, means, f);
     }
     return err;
 }
@@ -94,16 +97,19 @@ int mf_save(void *app, const char *dir, char *json, size_t size,
 {
     const struct mf *m = app;
     char lambda[TEXT_NUMBER_MAX], mean[TEXT_NUMBER_MAX];
+    char offset[TEXT_NUMBER_MAX];
     struct fault f = {0};
     int n;
 
     text_number(m->lambda, lambda);
     text_number(m->mean, mean);
+    text_number(m->offset, offset);
     n = snprintf(json, size,
                  "{\"rank\":%" PRIu32 ",\"lambda\":%s,\"mean\":%s,"
-                 "\"users\":%" PRIu64 ",\"items\":%" PRIu64
+                 "\"offset\":%s,\"users\":%" PRIu64 ",\"items\":%" PRIu64
                  ",\"unknown\":\"mean\"}",
-                 m->rank, lambda, mean, m->rows[MF_USERS], m->rows[MF_ITEMS]);
+                 m->rank, lambda, mean, offset, m->rows[MF_USERS],
+                 m->rows[MF_ITEMS]);
     if (n < 0 || (size_t)n >= size)
         fault_set(&f, ERR_LIMIT, "mf: model.json has no room");
     else
@@ -177,7 +183,7 @@ static enum err map_data(struct mf *m, const char *dir, struct fault *f)
     } else {
         const uint32_t *const rows[MF_SIDES] = {row[MF_USERS], row[MF_ITEMS]};
 
-        mf_pairs_take(&m->test, &m->data, rows, m->mean);
+        mf_pairs_take(&m->test, &m->data, rows, m->offset);
     }
     mem_free(row[MF_USERS]);
     mem_free(row[MF_ITEMS]);
@@ -194,9 +200,15 @@ static enum err load_model(struct mf *m, const char *dir, struct fault *f)
     if (err)
         return err;
     assert(values);
-    m->mean = *(const double *)values;
+    if (n > 2) {
+        mem_free(values);
+        return fault_set(f, ERR_FORMAT,
+                         "%s/rating_mean.npy: expected one number or two", dir);
+    }
+    m->offset = *(const double *)values;
+    m->mean = ((const double *)values)[n > 1];
     mem_free(values);
-    if (!isfinite(m->mean))
+    if (!isfinite(m->offset) || !isfinite(m->mean))
         return fault_set(f, ERR_FORMAT,
                          "%s/rating_mean.npy: expected a finite number", dir);
     for (side = MF_USERS; side < MF_SIDES && !err; side++) {
@@ -260,7 +272,7 @@ int mf_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
         v = mlt_get_row(w, m->table[MF_ITEMS], item);
         if (!u || !v)
             return (int)ERR_CANCELED;
-        out[i] += dot(m->rank, u, v);
+        out[i] = m->offset + dot(m->rank, u, v);
     }
     return 0;
 }
@@ -271,6 +283,6 @@ int mf_truth(void *app, uint64_t first, uint64_t count, double *out)
 
     assert(!m->predict && first + count <= m->test.count);
     for (uint64_t i = 0; i < count; i++)
-        out[i] = (double)m->test.value[first + i] + m->mean;
+        out[i] = (double)m->test.value[first + i] + m->offset;
     return 0;
 }

@@ -326,6 +326,22 @@ static unsigned three_slots(unsigned flags)
     return 3;
 }
 
+/* ---- rpcs ---------------------------------------------------------------- */
+
+static void rpcs_apply(const struct rule_batch *b)
+{
+    rule_lanes_best()->rpcs(b);
+}
+
+/* Chin, Zhuang, Juan and Lin 2015, algorithm 2 (reduced per-coordinate
+ * schedule): s = mean of g g over the row's values; w -= lr g / sqrt(1 + s).
+ * Their two groups of values are here the first and all others, both from the
+ * start; and s takes in a gradient before it is used, not after. */
+static void rpcs_apply_mix(const struct rule_batch *b, const struct rule_mix *m)
+{
+    rule_lanes_best()->rpcs_mix(b, m);
+}
+
 /* ---- registry ------------------------------------------------------------ */
 
 enum {
@@ -392,6 +408,15 @@ static const struct rule_ops rules[] = {
      .slots = three_slots,
      .revises = true,
      .apply = adarevision_apply},
+    {.name = "rpcs",
+     .summary = "adagrad with one rate a row, and one for its first value: "
+                "s += mean of g g; w -= lr g / sqrt(1 + s)",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .slots = no_slots,
+     .tail = 2,
+     .apply = rpcs_apply,
+     .apply_mix = rpcs_apply_mix},
 };
 
 enum { RULES = sizeof(rules) / sizeof(rules[0]) };
@@ -413,7 +438,7 @@ const struct rule_ops *rule_find(const char *name)
 const char *rule_names(void)
 {
     return "add, sgd, nesterov, adagrad, rmsprop, adadelta, adam, "
-           "adarevision";
+           "adarevision, rpcs";
 }
 
 void rule_mix_sums(const struct rule_batch *b, const struct rule_mix *m,

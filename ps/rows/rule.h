@@ -93,6 +93,9 @@ enum { RULE_ROW_BATCH = 64 }; /* rows a caller hands over at a time */
 #define RULE_ADADELTA_EPSILON 1e-6f
 #define RULE_ADAM_DECAY_1 0.9f
 #define RULE_ADAM_DECAY_2 0.999f
+/* A row's two mean squares of rpcs begin here, so that its first steps are at
+ * most the learning rate times the gradient. */
+#define RULE_RPCS_BEGIN 1.0f
 
 /* The sum of all gradients of a row whose rule revises: [width]. */
 static inline const float *rule_gradient_sum(const void *row, uint32_t width,

@@ -29,6 +29,9 @@ adagrad_value(float lr, float g, float *w, float *s)
 #define V_ADD(a, b) ((a) + (b))
 #define V_MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #define V_MULTIPLY_SUBTRACT(a, b, c) ((c) - (a) * (b))
+#define V_FIRST(a, b) (a)
+#define V_ONE(v) (v)
+#define V_SUM(v) (v)
 #include "ps/rows/rule_lanes.inc"
 
 static bool always(void)
@@ -42,6 +45,15 @@ static bool always(void)
 
 #define AVX2 __attribute__((target("avx2,fma")))
 
+AVX2 static inline __attribute__((always_inline)) float sum_8(__m256 v)
+{
+    __m128 a =
+        _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+
+    a = _mm_add_ps(a, _mm_movehl_ps(a, a));
+    return _mm_cvtss_f32(_mm_add_ss(a, _mm_movehdup_ps(a)));
+}
+
 #define LANES 8
 #define SIZED(name) name##_8
 #define TARGET AVX2
@@ -54,6 +66,9 @@ static bool always(void)
 #define V_MULTIPLY_ADD(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define V_MULTIPLY_SUBTRACT(a, b, c) _mm256_fnmadd_ps(a, b, c)
 #define V_ROUGH_ROOT(x) _mm256_rsqrt_ps(x) /* 12 bits */
+#define V_FIRST(a, b) _mm256_blend_ps(b, a, 1)
+#define V_ONE(v) _mm256_cvtss_f32(v)
+#define V_SUM(v) sum_8(v)
 #include "ps/rows/rule_lanes.inc"
 
 static bool works_8(void)
@@ -77,6 +92,9 @@ static bool works_8(void)
 #define V_MULTIPLY_ADD(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define V_MULTIPLY_SUBTRACT(a, b, c) _mm512_fnmadd_ps(a, b, c)
 #define V_ROUGH_ROOT(x) _mm512_rsqrt14_ps(x) /* 14 bits */
+#define V_FIRST(a, b) _mm512_mask_mov_ps(b, 1, a)
+#define V_ONE(v) _mm512_cvtss_f32(v)
+#define V_SUM(v) _mm512_reduce_add_ps(v)
 #include "ps/rows/rule_lanes.inc"
 
 static bool works_16(void)
@@ -89,11 +107,13 @@ static bool works_16(void)
 
 static const struct rule_lanes all[] = {
 #if defined(__x86_64__)
-    {16, works_16, adagrad_16, adagrad_mix_16, sgd_mix_16, mix_sums_16},
-    {8, works_8, adagrad_8, adagrad_mix_8, sgd_mix_8, mix_sums_8},
+    {16, works_16, adagrad_16, adagrad_mix_16, rpcs_16, rpcs_mix_16, sgd_mix_16,
+     mix_sums_16},
+    {8, works_8, adagrad_8, adagrad_mix_8, rpcs_8, rpcs_mix_8, sgd_mix_8,
+     mix_sums_8},
 #endif
-    {1, always, adagrad_plain, adagrad_mix_plain, sgd_mix_plain,
-     mix_sums_plain},
+    {1, always, adagrad_plain, adagrad_mix_plain, rpcs_plain, rpcs_mix_plain,
+     sgd_mix_plain, mix_sums_plain},
 };
 
 const struct rule_lanes *rule_lanes_at(size_t i)

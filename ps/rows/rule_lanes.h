@@ -1,8 +1,10 @@
-/* The loops of sgd and adagrad that training spends its time in, one version a
- * width of vector: 16 floats (AVX-512), 8 (AVX2 with FMA), 1 (plain C).
+/* The loops of sgd, adagrad and rpcs that training spends its time in, one
+ * version a width of vector: 16 floats (AVX-512), 8 (AVX2 with FMA), 1 (plain
+ * C).
  *
- * Values are worked on apart from each other. So widths differ in the last bits
- * only: where a processor has no FMA, and in adagrad's root.
+ * Values are worked on apart from each other, but for the sum of squares of
+ * rpcs, whose order is the lanes'. So widths differ in the last bits only:
+ * there, where a processor has no FMA, and in roots.
  */
 #ifndef PS_RULE_LANES_H
 #define PS_RULE_LANES_H
@@ -15,6 +17,8 @@ struct rule_lanes {
     /* As in struct rule_ops. */
     void (*adagrad)(const struct rule_batch *b);
     void (*adagrad_mix)(const struct rule_batch *b, const struct rule_mix *m);
+    void (*rpcs)(const struct rule_batch *b);
+    void (*rpcs_mix)(const struct rule_batch *b, const struct rule_mix *m);
     void (*sgd_mix)(const struct rule_batch *b, const struct rule_mix *m);
     void (*mix_sums)(const struct rule_batch *b, const struct rule_mix *m,
                      float *out);

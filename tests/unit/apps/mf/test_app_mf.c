@@ -16,8 +16,8 @@ static const char small[] =
     " \"cluster\": {\"workers\": %u}, \"ps\": {\"update_rule\": \"%s\"%s}}";
 
 /* Training lowers the loss and the validation RMSE, far below that of the mean
- * (about 0.85), at ranks with kernels of their own and others, under both
- * rules. */
+ * (about 0.85), at ranks with kernels of their own and others, under the rules
+ * that have loops for it. */
 static void mf_training_lowers_loss_and_rmse(void **state)
 {
     static const struct {
@@ -26,6 +26,8 @@ static void mf_training_lowers_loss_and_rmse(void **state)
     } cases[] = {{8, "adagrad", "{\"learning_rate\": 0.1}"},
                  {5, "adagrad", "{\"learning_rate\": 0.1}"},
                  {32, "adagrad", "{\"learning_rate\": 0.1}"},
+                 {5, "rpcs", "{\"learning_rate\": 0.2}"},
+                 {32, "rpcs", "{\"learning_rate\": 0.2}"},
                  {8, "sgd", "{\"learning_rate\": 0.05}"}};
     size_t i;
 
@@ -43,6 +45,54 @@ static void mf_training_lowers_loss_and_rmse(void **state)
         assert_true(last < 0.5 * first);
         assert_true(before > 0.75 && after < 0.65);
         app_run_close(&r);
+    }
+}
+
+static void write_levels(double mean)
+{
+    FILE *train = fopen(scratch_path("train"), "w");
+    FILE *test = fopen(scratch_path("test"), "w");
+
+    assert_true(train && test);
+    for (int u = 0; u < 60; u++)
+        for (int i = 0; i < 40; i++)
+            fprintf((u * 7 + i * 3) % 5 ? train : test, "%d,%d,%g\n", u, i,
+                    mean + (u % 5 - 2) * 0.3 + (i % 7 - 3) * 0.2);
+    fclose(train);
+    fclose(test);
+}
+
+/* Where the mean is a factor, what is predicted before training is about the
+ * mean, of either sign, and levels of users and items are learnt in fewer
+ * passes than where it was subtracted. */
+static void mf_mean_as_a_factor_learns_levels(void **state)
+{
+    static const char *const mean[] = {"subtract", "factor"};
+
+    (void)state;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        double rmse[2];
+
+        write_levels(3.5 * sign);
+        for (size_t i = 0; i < 2; i++) {
+            struct app_run r;
+            double before;
+
+            app_run_open(&r, &app_mf, 1, "{\"learning_rate\": 0.1}",
+                         "{\"app\": {\"name\": \"mf\", \"rank\": 8,"
+                         " \"mean\": \"%s\", \"data\": \"%s\","
+                         " \"test\": \"%s\"}, \"cluster\": {\"workers\": 2},"
+                         " \"ps\": {\"update_rule\": \"rpcs\"}}",
+                         mean[i], scratch_path("train"), scratch_path("test"));
+            before = app_run_metric(&r);
+            if (!(fabs(before - 0.58) < 0.05))
+                fail_msg("%s: %g before training", mean[i], before);
+            app_run_train(&r, 6);
+            rmse[i] = app_run_metric(&r);
+            app_run_close(&r);
+        }
+        if (!(rmse[1] < 0.7 * rmse[0] && rmse[1] < 0.12))
+            fail_msg("subtracted %g, factor %g", rmse[0], rmse[1]);
     }
 }
 
@@ -188,23 +238,20 @@ static void write_halves(void)
     fclose(test);
 }
 
-/* A saved model scores, on the file it was validated with, what it scored in
- * training, although outside ids appear there in another order. */
-static void mf_saved_model_scores_alike(void **state)
+static void check_saved_model(const char *mean)
 {
     struct app_run r;
     struct host_score score;
     char config[512];
     double rmse;
 
-    (void)state;
     write_halves();
     app_run_open(&r, &app_mf, 1, "{\"learning_rate\": 0.2}",
                  "{\"app\": {\"name\": \"mf\", \"rank\": 4, \"clock\": 5,"
-                 " \"data\": \"%s\", \"test\": \"%s\"},"
+                 " \"mean\": \"%s\", \"data\": \"%s\", \"test\": \"%s\"},"
                  " \"cluster\": {\"workers\": 2},"
                  " \"ps\": {\"update_rule\": \"adagrad\"}}",
-                 scratch_path("train.tsv"), scratch_path("test.tsv"));
+                 mean, scratch_path("train.tsv"), scratch_path("test.tsv"));
     assert_int_equal(host_facts(r.host)->info.validation_samples, 240);
     app_run_train(&r, 40);
     rmse = app_run_metric(&r);
@@ -221,21 +268,33 @@ static void mf_saved_model_scores_alike(void **state)
     assert_true(fabs(score.loss - rmse * rmse) < 1e-6);
 }
 
-/* A user or an item that training never saw is predicted by the mean, in
- * validation and in evaluation. */
-static void mf_unknown_ids_are_predicted_by_the_mean(void **state)
+/* A saved model scores, on the file it was validated with, what it scored in
+ * training, although outside ids appear there in another order. */
+static void mf_saved_model_scores_alike(void **state)
+{
+    (void)state;
+    check_saved_model("subtract");
+}
+
+/* The same where the mean is a factor. */
+static void mf_saved_factor_model_scores_alike(void **state)
+{
+    (void)state;
+    check_saved_model("factor");
+}
+
+static void check_unknown_ids(const char *mean)
 {
     struct app_run r;
     struct host_score score;
     char config[512];
 
-    (void)state;
     scratch_text("train", "1,1,2\n1,2,4\n2,1,4\n2,2,2\n");
     scratch_text("test", "9,1,5\n1,9,1\n9,9,6\n");
     app_run_open(&r, &app_mf, 1, "{\"learning_rate\": 0.1}",
                  "{\"app\": {\"name\": \"mf\", \"rank\": 2, \"clock\": 1,"
-                 " \"data\": \"%s\", \"test\": \"%s\"}}",
-                 scratch_path("train"), scratch_path("test"));
+                 " \"mean\": \"%s\", \"data\": \"%s\", \"test\": \"%s\"}}",
+                 mean, scratch_path("train"), scratch_path("test"));
     app_run_train(&r, 2);
     assert_true(fabs(app_run_metric(&r) - sqrt((4 + 4 + 9) / 3.0)) < 1e-6);
     scratch_mkdir("model");
@@ -246,6 +305,21 @@ static void mf_unknown_ids_are_predicted_by_the_mean(void **state)
              scratch_path("test"));
     score = app_run_evaluate(&app_mf, scratch_path("model"), config);
     assert_true(fabs(score.metric - sqrt((4 + 4 + 9) / 3.0)) < 1e-6);
+}
+
+/* A user or an item that training never saw is predicted by the mean, in
+ * validation and in evaluation. */
+static void mf_unknown_ids_are_predicted_by_the_mean(void **state)
+{
+    (void)state;
+    check_unknown_ids("subtract");
+}
+
+/* The same where the mean is a factor. */
+static void mf_unknown_ids_have_the_mean_where_it_is_a_factor(void **state)
+{
+    (void)state;
+    check_unknown_ids("factor");
 }
 
 /* A model that is damaged or incomplete is refused by the name of the file. */
@@ -293,6 +367,18 @@ static void mf_damaged_model_is_refused(void **state)
             scratch_write(name, bytes, n);
             assert_int_equal(host_open(&c, &host, &f), ERR_FORMAT);
             assert_non_null(strstr(f.text, "expected a finite number"));
+        }
+        if (i == 0) { /* too many means */
+            size_t m;
+            unsigned char *other = scratch_read("model/user_ids.npy", &m);
+            char *type = strstr((char *)other + 10, "<i8");
+
+            assert_non_null(type);
+            type[1] = 'f';
+            scratch_write(name, other, m);
+            free(other);
+            assert_int_equal(host_open(&c, &host, &f), ERR_FORMAT);
+            assert_non_null(strstr(f.text, "expected one number or two"));
         }
         if (i == 3) { /* users.npy with the shape of items.npy */
             size_t m;
@@ -353,6 +439,9 @@ static void mf_bad_configurations_are_refused(void **state)
     app_run_refused(&app_mf, ERR_INVAL, "test_fraction",
                     "{\"app\": {\"data\": \"gen:ratings\", "
                     "\"test_fraction\": 1}}");
+    app_run_refused(&app_mf, ERR_INVAL, "mean",
+                    "{\"app\": {\"data\": \"gen:ratings\", \"mean\": "
+                    "\"none\"}}");
     app_run_refused(&app_mf, ERR_FORMAT, "bad: line 2",
                     "{\"app\": {\"data\": \"%s\"}}", scratch_path("bad"));
     app_run_refused(&app_mf, ERR_NOENT, "nothing_here",
@@ -391,6 +480,8 @@ static void mf_open_checks_its_settings(void **state)
         "{\"data\": \"gen:ratings\", \"test_fraction\": 1}",
         "{\"data\": \"gen:ratings\", \"clock\": 0}",
         "{\"data\": \"gen:ratings\", \"clock\": \"soon\"}",
+        "{\"data\": \"gen:ratings\", \"mean\": \"none\"}",
+        "{\"data\": \"gen:ratings\", \"mean\": 3}",
         "{\"data\": \"gen:ratings\", \"clock\": 1.5}"};
     size_t i;
     void *app;
@@ -464,8 +555,11 @@ int main(void)
         cmocka_unit_test(mf_penalty_shrinks_rows),
         cmocka_unit_test(mf_clocks_and_splits_are_as_set),
         cmocka_unit_test(mf_clocks_follow_the_ratings),
+        IN_FOLDER(mf_mean_as_a_factor_learns_levels),
         IN_FOLDER(mf_saved_model_scores_alike),
+        IN_FOLDER(mf_saved_factor_model_scores_alike),
         IN_FOLDER(mf_unknown_ids_are_predicted_by_the_mean),
+        IN_FOLDER(mf_unknown_ids_have_the_mean_where_it_is_a_factor),
         IN_FOLDER(mf_damaged_model_is_refused),
         IN_FOLDER(mf_bad_configurations_are_refused),
         IN_FOLDER(mf_open_checks_its_settings),

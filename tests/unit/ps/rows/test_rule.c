@@ -118,10 +118,27 @@ static void apply_plain_value(const struct float_case *c, double *w, double g,
         fail_msg("no plain form of rule %s", name);
 }
 
+static void plain_rpcs(double *w, uint32_t width, const float *g,
+                       struct rule_params p)
+{
+    double *tail = w + width, rest = 0;
+
+    for (uint32_t j = 1; j < width; j++)
+        rest += (double)g[j] * (double)g[j] / (width - 1);
+    tail[0] += (double)g[0] * (double)g[0];
+    tail[1] += rest;
+    for (uint32_t j = 0; j < width; j++)
+        w[j] -= (double)p.learning_rate * (double)g[j] / sqrt(1 + tail[j > 0]);
+}
+
 static void apply_plain(struct float_case *c, size_t row, struct rule_params p)
 {
     double *at = c->plain[row];
 
+    if (strcmp(c->rule->name, "rpcs") == 0) {
+        plain_rpcs(at, c->width, c->sum[row], p);
+        return;
+    }
     for (uint32_t j = 0; j < c->width; j++)
         apply_plain_value(c, &at[j], c->sum[row][j], p);
 }

@@ -7,9 +7,9 @@
 
 enum { ROWS = 3, WIDTH_MAX = 70, STEPS = 5 };
 
-/* Rows of values and adagrad's sums, gradients of two kinds. */
+/* Rows of values and what the rule keeps, gradients of two kinds. */
 struct rows {
-    float row[ROWS][2 * WIDTH_MAX + 1], sum[ROWS][WIDTH_MAX];
+    float row[ROWS][2 * WIDTH_MAX + 3], sum[ROWS][WIDTH_MAX];
     float with[ROWS][WIDTH_MAX], scale[ROWS];
     void *at[ROWS];
     const void *sums[ROWS];
@@ -48,7 +48,7 @@ static void make(struct rows *r, uint32_t width, unsigned slots)
 static void expect_near(const struct rows *a, const struct rows *b)
 {
     for (size_t i = 0; i < ROWS; i++)
-        for (uint32_t j = 0; j < (1 + a->b.slots) * a->b.width + 1; j++) {
+        for (uint32_t j = 0; j < (1 + a->b.slots) * a->b.width + 3; j++) {
             double got = (double)a->row[i][j], want = (double)b->row[i][j];
 
             if (!(fabs(got - want) <= 3e-6 * (1 + fabs(want))))
@@ -83,6 +83,15 @@ static void check_width(const struct rule_lanes *l, uint32_t width)
     make(&a, width, 0);
     make(&b, width, 0);
     for (int k = 0; k < STEPS; k++) {
+        l->rpcs(&a.b);
+        l->rpcs_mix(&a.b, &a.m);
+        plain()->rpcs(&b.b);
+        plain()->rpcs_mix(&b.b, &b.m);
+    }
+    expect_near(&a, &b);
+    make(&a, width, 0);
+    make(&b, width, 0);
+    for (int k = 0; k < STEPS; k++) {
         l->sgd_mix(&a.b, &a.m);
         plain()->sgd_mix(&b.b, &b.m);
     }
@@ -100,8 +109,8 @@ static void lanes_equal_plain_ones(void **state)
                 check_width(rule_lanes_at(i), width);
 }
 
-/* A gradient that is made where it is used gives adagrad the bits that one
- * gives that was written down, at each width of vector. */
+/* A gradient that is made where it is used gives adagrad and rpcs the bits
+ * that one gives that was written down, at each width of vector. */
 static void lanes_mix_equals_written_sums(void **state)
 {
     static struct rows a, b;
@@ -122,6 +131,16 @@ static void lanes_mix_equals_written_sums(void **state)
                 for (size_t r = 0; r < ROWS; r++)
                     b.sums[r] = out + r * width;
                 l->adagrad(&b.b);
+            }
+            assert_memory_equal(a.row, b.row, sizeof(a.row));
+            make(&a, width, 0);
+            make(&b, width, 0);
+            for (int k = 0; k < STEPS; k++) {
+                l->rpcs_mix(&a.b, &a.m);
+                l->mix_sums(&b.b, &b.m, out);
+                for (size_t r = 0; r < ROWS; r++)
+                    b.sums[r] = out + r * width;
+                l->rpcs(&b.b);
             }
             assert_memory_equal(a.row, b.row, sizeof(a.row));
         }

@@ -1,7 +1,10 @@
 /* mlt_rows, mlt_step_rows, mlt_step_rows_mix: exclusive rows looked up once. */
 #include "base/simd.h"
+#include "ps/disk/backup_io.h"
+#include "ps/disk/restore_io.h"
 #include "ps/rows/rule.h"
 #include "tests/unit/fixture/ps_fixture.h"
+#include "tests/unit/fixture/scratch.h"
 
 #include "tests/unit/fixture/check.h"
 
@@ -190,6 +193,60 @@ static void row_bytes_count_slots(void **state)
     assert_int_equal(bytes_under("add"), FIXTURE_WIDTH * 4);
     assert_int_equal(bytes_under("adagrad"), 2 * FIXTURE_WIDTH * 4);
     assert_int_equal(bytes_under("adam"), 3 * FIXTURE_WIDTH * 4 + 8);
+    assert_int_equal(bytes_under("rpcs"), FIXTURE_WIDTH * 4 + 8);
+}
+
+static struct mlt_ps *open_under(const char *rule, mlt_table *table)
+{
+    struct mlt_ps *ps = fixture_ps(2, "bsp", rule);
+
+    *table = fixture_table(ps, "own", MLT_F32, MLT_EXCLUSIVE, 0);
+    fixture_start(ps);
+    return ps;
+}
+
+static void step_branch(struct task *t, branch_id id, double value[])
+{
+    assert_int_equal(ps_activate(t->ps, id), ERR_OK);
+    fixture_run(t->ps, step, t, 0);
+    for (uint64_t row = 0; row < FIXTURE_ROWS; row++)
+        for (uint32_t j = 0; j < FIXTURE_WIDTH; j++)
+            value[row * FIXTURE_WIDTH + j] =
+                fixture_value(t->ps, id, "own", row, j);
+}
+
+/* What a rule remembers is of the branch: a fork, and one that was written to
+ * the disk and read by another process, go on to the bit as their parent does.
+ */
+static void step_after_fork_and_snapshot_goes_on_alike(void **state)
+{
+    static double parent[FIXTURE_ROWS * FIXTURE_WIDTH];
+    static double other[FIXTURE_ROWS * FIXTURE_WIDTH];
+    struct fault f;
+
+    (void)state;
+    for (size_t i = 0; rule_at(i); i++) {
+        const char *rule = rule_at(i)->name;
+        struct task t = {0};
+
+        t.ps = open_under(rule, &t.table);
+        step_branch(&t, 0, parent);
+        assert_int_equal(ps_fork(t.ps, 1, 0, BRANCH_KEPT), ERR_OK);
+        assert_int_equal(ps_snapshot_begin(t.ps, 1, scratch_path(rule), &f),
+                         ERR_OK);
+        assert_int_equal(ps_fork(t.ps, 2, 0, BRANCH_TRAINING), ERR_OK);
+        step_branch(&t, 0, parent);
+        assert_int_equal(ps_snapshot_end(t.ps, NULL, &f), ERR_OK);
+        step_branch(&t, 2, other);
+        assert_memory_equal(other, parent, sizeof(parent));
+        mlt_ps_free(t.ps);
+        t.ps = open_under(rule, &t.table);
+        assert_int_equal(ps_restore(t.ps, 7, scratch_path(rule), &f), ERR_OK);
+        assert_int_equal(ps_fork(t.ps, 8, 7, BRANCH_TRAINING), ERR_OK);
+        step_branch(&t, 8, other);
+        assert_memory_equal(other, parent, sizeof(parent));
+        mlt_ps_free(t.ps);
+    }
 }
 
 int main(void)
@@ -198,6 +255,9 @@ int main(void)
         cmocka_unit_test(step_rows_equals_inc_rows),
         cmocka_unit_test(step_rows_mix_equals_step_rows),
         cmocka_unit_test(row_bytes_count_slots),
+        cmocka_unit_test_setup_teardown(
+            step_after_fork_and_snapshot_goes_on_alike, scratch_make,
+            scratch_remove),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
