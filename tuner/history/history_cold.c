@@ -73,7 +73,7 @@ void cold_rows_deinit(struct cold_rows *rows)
 {
     mem_free(rows->bytes);
     mem_free(rows->end);
-    *rows = (struct cold_rows){NULL};
+    *rows = (struct cold_rows){.bytes = NULL};
 }
 
 void cold_deinit(struct history *h)

@@ -49,7 +49,7 @@ static enum err add(struct cold_rows *rows, struct packed_bytes row)
 static enum err exchange(struct cold_rows *rows, size_t i,
                          struct packed_bytes row)
 {
-    struct cold_rows all = {NULL};
+    struct cold_rows all = {.bytes = NULL};
     enum err err = ERR_OK;
 
     for (size_t k = 0; !err && k < rows->rows; k++)
@@ -121,7 +121,7 @@ static enum err settings_of(const struct history *h,
 void history_keep_epochs(struct history *h,
                          bool (*keeps)(const struct history *h, size_t i))
 {
-    struct cold_rows settings = {NULL};
+    struct cold_rows settings = {.bytes = NULL};
     size_t n = 0, last = 0, best = 0;
 
     if (settings_of(h, keeps, &settings)) {
