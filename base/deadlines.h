@@ -47,8 +47,17 @@
     X(NODES_MEET, 3600000, "the nodes of a run to find one another",           \
       "they end; the run ends")                                                \
     X(NODES_HELLO, 3600000, "each node's first word to the others", "it ends") \
-    X(NODES_AGAIN, 1000, "a lost connection of two nodes to come back",        \
+    X(NODES_AGAIN, 1000,                                                       \
+      "a lost connection of two nodes to come back; over tcp where it is "     \
+      "refused",                                                               \
       "both end, and are started again")                                       \
+    X(NODES_BACK, 15000, "the same over tcp, and what was lost on the way",    \
+      "both end, and are started again")                                       \
+    X(NODES_BEAT, 5000,                                                        \
+      "an answer to a sign of life, over tcp, to who listens",                 \
+      "the connection is cut")                                                 \
+    X(NODES_ECHO, 30000, "the same, to who connected",                         \
+      "the connection is cut, and made again")                                 \
     /* a run or service that is to end */                                      \
     X(STOP_SNAPSHOT, 6000, "the snapshot of a run that got SIGTERM or SIGHUP", \
       "the run ends without it")                                               \

@@ -2,10 +2,12 @@
  *
  * Frames to a node are numbered; the other side takes each number once and in
  * order, from the run and the node that it belongs to, so that a frame that was
- * replayed, lost on the way or meant for somebody else is refused. Both sides
- * count what the other has acknowledged: frames are sent only while the window
- * is open, which bounds what can be under way. Acknowledgements themselves go
- * past the window, are not acknowledged, and are numbered apart.
+ * replayed, came before one that was lost or was meant for somebody else is
+ * refused. Both sides count what the other has acknowledged: frames are sent
+ * only while the window is open, which bounds what can be under way, and what
+ * has to be sent again where a connection broke: all that is not acknowledged.
+ * Acknowledgements themselves go past the window, are not acknowledged, and are
+ * numbered apart; one may be lost, the next says more.
  *
  * Plain data, one owner. Pure.
  */

@@ -1,5 +1,6 @@
-/* The communication's inside: what comm_io.c (life, control), comm_wire_io.c
- * (sockets, frames) and comm_work_io.c (what workers call) share. */
+/* The communication's inside: what comm_io.c (life, control), comm_connect_io.c
+ * (connections), comm_wire_io.c (frames) and comm_work_io.c (what workers call)
+ * share. */
 #ifndef PS_COMM_INTERNAL_IO_H
 #define PS_COMM_INTERNAL_IO_H
 
@@ -32,11 +33,15 @@ enum {
     COMM_MEET_S = 60,           /* for all nodes to be started */
     /* For all to have loaded their data; for a connection to come back. */
     COMM_HELLO_S = DEADLINE_NODES_HELLO_MS / 1000,
-    COMM_AGAIN_S = DEADLINE_NODES_AGAIN_MS / 1000
+    COMM_AGAIN_MS = DEADLINE_NODES_AGAIN_MS,
+    COMM_BACK_MS = DEADLINE_NODES_BACK_MS,
+    /* Tries to connect anew within COMM_AGAIN_MS that only a machine which
+     * refuses them leaves time for (run_key_io.c: else 2 s each). */
+    COMM_REFUSED = 4
 };
 
 /* Why a frame changes nothing. */
-enum comm_ignored { COMM_MALFORMED, COMM_FOREIGN, COMM_REPLAYED };
+enum comm_ignored { COMM_MALFORMED, COMM_FOREIGN, COMM_REPLAYED, COMM_AHEAD };
 
 /* Another node. */
 struct comm_peer {
@@ -44,7 +49,14 @@ struct comm_peer {
     struct manager_peer pace; /* while there is a budget */
     void *push, *monitor;     /* owned */
     bool connected, was_connected;
-    time_ns lost_at; /* not connected any more: when the node is gone */
+    time_ns lost_at;  /* not connected any more: since when */
+    unsigned retries; /* since then */
+    bool tcp;         /* its connection may break while it lives */
+    /* Over tcp: frames that it has not acknowledged, by their numbers, those
+     * above the number released; sent again after a break. */
+    zmq_msg_t kept[COMM_WINDOW];
+    uint64_t released;
+    time_ns gap_by; /* a frame is missing: it is there by then; 0: none is */
     bool hello_due, fits_due, placed_due;
     uint32_t expect_table; /* expectations: what it is to be told next */
     uint64_t expect_row;
@@ -120,8 +132,15 @@ long comm_watch_ms(const struct comm *c);
 /* Under the lock: does with a frame that has come what it says. */
 enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault);
 
-/* Under the lock: a whole frame in c->bytes leaves for @node. */
-void comm_send_bytes(struct comm *c, uint32_t node, size_t n);
+/* Under the lock: a whole frame in c->bytes leaves for @node; one with a
+ * @number is kept until it is acknowledged (0: it has none). */
+void comm_send_bytes(struct comm *c, uint32_t node, size_t n, uint64_t number);
+
+/* Under the lock: a message with a number, which is kept; it shares its bytes.
+ * Returns 0, or -1 and errno. */
+int comm_keep(struct comm_peer *p, uint64_t number, zmq_msg_t *m);
+/* Under the lock: what @node has acknowledged is let go. */
+void comm_release(struct comm *c, uint32_t node, uint64_t through);
 
 /* The thread looks anew. */
 void comm_wake(struct comm *c);

@@ -132,6 +132,7 @@ static void close_peers(struct comm *c)
     for (uint32_t i = 0; c->peer && i < c->shape->nodes; i++) {
         struct comm_peer *p = &c->peer[i];
 
+        comm_release(c, i, p->link.sent);
         if (p->push)
             zmq_socket_monitor(p->push, NULL, 0);
         if (p->monitor) {

@@ -109,7 +109,7 @@ void comm_send(struct comm *c, uint32_t node, size_t n, bool early)
     f.from = node; /* whom it is for */
     if (manager_paces(&c->manager))
         charge(c, &f, n);
-    comm_send_bytes(c, node, n);
+    comm_send_bytes(c, node, n, c->peer[node].link.sent);
 }
 
 void comm_send_ack(struct comm *c, uint32_t node, size_t n)
@@ -117,7 +117,7 @@ void comm_send_ack(struct comm *c, uint32_t node, size_t n)
     assert(node != c->shape->node);
     if (manager_paces(&c->manager))
         manager_charge_ack(&c->manager, n, clock_monotonic());
-    comm_send_bytes(c, node, n);
+    comm_send_bytes(c, node, n, 0);
 }
 
 void comm_received(struct comm *c, size_t n)
@@ -130,6 +130,7 @@ void comm_received(struct comm *c, size_t n)
 void comm_acknowledged(struct comm *c, uint32_t node, uint64_t through)
 {
     assert(node != c->shape->node);
+    comm_release(c, node, through);
     if (manager_paces(&c->manager))
         manager_peer_acked(&c->peer[node].pace, through, clock_monotonic());
 }

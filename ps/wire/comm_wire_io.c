@@ -13,7 +13,7 @@
 
 enum { FRAMES_MAX = 256 /* taken before anything is sent */ };
 
-#define NS INT64_C(1000000000)
+#define MS INT64_C(1000000)
 
 void comm_break(struct comm *c, enum err code, const char *fmt, ...)
 {
@@ -34,7 +34,8 @@ void comm_break(struct comm *c, enum err code, const char *fmt, ...)
 /* The first of each kind is logged. */
 static void ignore(struct comm *c, enum comm_ignored kind, const char *reason)
 {
-    static const char *const names[] = {"malformed", "foreign", "replayed"};
+    static const char *const names[] = {"malformed", "foreign", "replayed",
+                                        "ahead"};
 
     c->ignored++;
     if (c->ignored_told & 1U << kind)
@@ -42,122 +43,6 @@ static void ignore(struct comm *c, enum comm_ignored kind, const char *reason)
     c->ignored_told |= 1U << kind;
     log_event(LOG_WARN, "frame_ignored", "node=%u kind=%s reason=\"%s\"",
               c->shape->node, names[kind], reason);
-}
-
-/* ---- connections --------------------------------------------------------- */
-
-static void set_int(void *socket, int option, int value)
-{
-    int failed = zmq_setsockopt(socket, option, &value, sizeof(value));
-
-    assert(!failed);
-    (void)failed;
-}
-
-/* No high-water mark: what is under way is bounded by the links' windows. */
-static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
-{
-    struct comm_peer *p = &c->peer[node];
-    char events[64];
-    enum err err;
-
-    assert(node != c->shape->node);
-    snprintf(events, sizeof(events), "inproc://events-%u", node);
-    p->push = zmq_socket(c->context, ZMQ_PUSH);
-    if (!p->push)
-        return fault_errno(f, ERR_IO, errno, "connect to node %u", node);
-    set_int(p->push, ZMQ_SNDHWM, 0);
-    set_int(p->push, ZMQ_LINGER, 1000);
-    if (zmq_socket_monitor(p->push, events,
-                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-                               ZMQ_EVENT_DISCONNECTED) == 0)
-        p->monitor = zmq_socket(c->context, ZMQ_PAIR);
-    err = run_key_apply(&c->meet.key, p->push, c->meet.peer[node].endpoint,
-                        false, f);
-    if (err)
-        return err;
-    if (!p->monitor || zmq_connect(p->monitor, events) != 0 ||
-        zmq_connect(p->push, c->meet.peer[node].endpoint) != 0)
-        return fault_set(f, ERR_IO, "connect to node %u at %s: %s", node,
-                         c->meet.peer[node].endpoint, zmq_strerror(errno));
-    link_init(&p->link, c->meet.run, c->shape->node, node, COMM_WINDOW);
-    /* Acknowledged even without a budget of our own: the other may have one. */
-    link_ack_every(&p->link, MANAGER_ACK_EVERY);
-    p->hello_due = p->fits_due = true;
-    return ERR_OK;
-}
-
-enum err comm_connect(struct comm *c, struct fault *f)
-{
-    enum err err = ERR_OK;
-
-    for (uint32_t i = 0; i < c->shape->nodes && !err; i++)
-        if (i != c->shape->node)
-            err = connect_peer(c, i, f);
-    return err;
-}
-
-/* A monitor's event is two parts: number and value, then the address. */
-static bool next_event(void *monitor, uint16_t *event)
-{
-    unsigned char head[6];
-    char address[256];
-
-    if (zmq_recv(monitor, head, sizeof(head), ZMQ_DONTWAIT) !=
-        (int)sizeof(head))
-        return false;
-    if (zmq_recv(monitor, address, sizeof(address), ZMQ_DONTWAIT) < 0)
-        return false;
-    memcpy(event, head, sizeof(*event));
-    return true;
-}
-
-static void watch_peer(struct comm *c, uint32_t node, time_ns now)
-{
-    struct comm_peer *p = &c->peer[node];
-    uint16_t event;
-
-    while (next_event(p->monitor, &event)) {
-        /* Another in its place, who is turned away again and again, puts off
-         * nothing. */
-        if (p->connected)
-            p->lost_at = now + COMM_AGAIN_S * NS;
-        p->connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
-        p->was_connected |= p->connected;
-    }
-    if ((c->running || c->starting) && p->was_connected && !p->connected &&
-        now >= p->lost_at)
-        comm_break(c, ERR_NODE, "node %u is gone: it closed the connection",
-                   node);
-}
-
-void comm_watch(struct comm *c)
-{
-    time_ns now = clock_monotonic();
-
-    for (uint32_t i = 0; i < c->shape->nodes; i++)
-        if (c->peer[i].monitor)
-            watch_peer(c, i, now);
-}
-
-long comm_watch_ms(const struct comm *c)
-{
-    time_ns now = clock_monotonic();
-    long least = -1;
-
-    if (c->broken.code || !(c->running || c->starting))
-        return -1;
-    for (uint32_t i = 0; i < c->shape->nodes; i++) {
-        const struct comm_peer *p = &c->peer[i];
-        long ms = (long)((p->lost_at - now) / 1000000 + 1);
-
-        if (!p->was_connected || p->connected)
-            continue;
-        if (ms < 0)
-            ms = 0;
-        least = least < 0 || ms < least ? ms : least;
-    }
-    return least;
 }
 
 /* ---- frames that come ---------------------------------------------------- */
@@ -234,6 +119,18 @@ enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault)
     }
 }
 
+/* A frame came before one that was lost. Over tcp, where a connection broke,
+ * its sender sends that again; else nobody does. */
+static void await_lost(struct comm *c, uint32_t node)
+{
+    struct comm_peer *p = &c->peer[node];
+
+    if (p->gap_by)
+        return;
+    p->gap_by = clock_monotonic() + (p->tcp ? COMM_BACK_MS * MS : 1);
+    comm_wake(c);
+}
+
 /* A frame of a peer that is next in order is the peer's word: where it cannot
  * be, the two do not understand each other, and going on could only hang. */
 static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
@@ -241,6 +138,7 @@ static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
     struct fault fault = {0};
     struct link *l;
     struct frame f;
+    bool ahead;
 
     if (frame_decode(bytes, n, &f, &fault) != ERR_OK) {
         ignore(c, COMM_MALFORMED, fault.text);
@@ -251,11 +149,17 @@ static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
         return;
     }
     l = &c->peer[f.from].link;
-    if (f.run == l->run && f.kind != FRAME_ACK && f.sequence > l->got + 1)
-        comm_break(c, ERR_NODE, "frames of node %u were lost on the way",
-                   f.from);
+    ahead = f.run == l->run && f.kind != FRAME_ACK && f.sequence > l->got + 1;
+    if (ahead)
+        await_lost(c, f.from);
+    else if (f.kind != FRAME_ACK && f.sequence == l->got + 1)
+        c->peer[f.from].gap_by = 0;
     if (link_take(l, &f, &fault) != ERR_OK)
-        ignore(c, f.run == l->run ? COMM_REPLAYED : COMM_FOREIGN, fault.text);
+        ignore(c,
+               ahead             ? COMM_AHEAD
+               : f.run == l->run ? COMM_REPLAYED
+                                 : COMM_FOREIGN,
+               fault.text);
     else if (comm_take(c, &f, &fault) != ERR_OK)
         comm_break(c, ERR_NODE, "%s", fault.text);
     else
@@ -382,9 +286,10 @@ static void free_sent(void *bytes, void *hint)
 
 /* A large frame leaves in the buffer that it was made in; where there is no
  * memory for another buffer, as a copy. */
-void comm_send_bytes(struct comm *c, uint32_t node, size_t n)
+void comm_send_bytes(struct comm *c, uint32_t node, size_t n, uint64_t number)
 {
     unsigned char *fresh = n >= COMM_COPY_BYTES ? mem_alloc(c->room) : NULL;
+    struct comm_peer *p = &c->peer[node];
     zmq_msg_t m;
     int failed;
 
@@ -398,8 +303,10 @@ void comm_send_bytes(struct comm *c, uint32_t node, size_t n)
         if (!failed)
             memcpy(zmq_msg_data(&m), c->bytes, n);
     }
+    if (!failed && p->tcp && number)
+        failed = comm_keep(p, number, &m);
     if (!failed)
-        failed = zmq_msg_send(&m, c->peer[node].push, ZMQ_DONTWAIT) < 0;
+        failed = zmq_msg_send(&m, p->push, ZMQ_DONTWAIT) < 0;
     if (failed) {
         comm_break(c, ERR_NODE, "cannot send to node %u: %s", node,
                    zmq_strerror(errno));

@@ -1,6 +1,7 @@
 #include "ps/wire/meet_io.h"
 
 #include "base/clock_io.h"
+#include "base/deadlines.h"
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -31,6 +32,16 @@ static void file_of(const struct meet *m, uint32_t node, const char *end,
     snprintf(path, PATH_BYTES, "%s/node-%u%s", m->place, node, end);
 }
 
+/* Whoever is silent is cut, so that it can come again: else this node would
+ * keep the old connection, and its gate shut. */
+static void cut_the_silent(void *pull)
+{
+    int every = MEET_BEAT_MS, silent = DEADLINE_NODES_BEAT_MS;
+
+    zmq_setsockopt(pull, ZMQ_HEARTBEAT_IVL, &every, sizeof(every));
+    zmq_setsockopt(pull, ZMQ_HEARTBEAT_TIMEOUT, &silent, sizeof(silent));
+}
+
 enum err meet_bind(const struct meet *m, void *pull, const char *endpoint,
                    struct fault *f)
 {
@@ -40,6 +51,7 @@ enum err meet_bind(const struct meet *m, void *pull, const char *endpoint,
     if (err)
         return err;
     if (strncmp(endpoint, "tcp://", 6) == 0) {
+        cut_the_silent(pull);
         if (m->key.given)
             zmq_setsockopt(pull, ZMQ_MAXMSGSIZE, &size_max, sizeof(size_max));
         else

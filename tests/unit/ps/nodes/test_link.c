@@ -87,6 +87,23 @@ static void link_refuses_replays_and_gaps(void **state)
     assert_int_equal(link_take(&a, &ack, NULL), ERR_PROTO);
 }
 
+/* An acknowledgement that was lost is made good by the next. */
+static void link_takes_what_a_lost_acknowledgement_said(void **state)
+{
+    struct frame frame, lost, next;
+    struct link a, b;
+
+    (void)state;
+    pair(&a, &b);
+    frame = one_frame(&a);
+    assert_int_equal(link_take(&b, &frame, NULL), ERR_OK);
+    lost = one_ack(&b);
+    next = one_ack(&b);
+    assert_int_equal(link_take(&a, &next, NULL), ERR_OK);
+    assert_true(a.acked == 1 && a.acks_got == 2);
+    assert_int_equal(link_take(&a, &lost, NULL), ERR_PROTO);
+}
+
 /* Frames of another run, of another node, and acknowledgements of what was
  * never sent change nothing. */
 static void link_refuses_the_foreign(void **state)
@@ -113,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(link_window_closes_and_opens),
         cmocka_unit_test(link_refuses_replays_and_gaps),
+        cmocka_unit_test(link_takes_what_a_lost_acknowledgement_said),
         cmocka_unit_test(link_refuses_the_foreign),
     };
 

@@ -1,26 +1,39 @@
 /* Two nodes of a parameter server with somebody between them who repeats,
- * shortens and forges what it hears: real frames, on real sockets. */
+ * shortens and forges what it hears, or a network that breaks connections: real
+ * frames, on real sockets. */
 #include "base/log.h"
 #include "ps/nodes/frame.h"
 #include "ps/server/ps.h"
 
 #include <zmq.h>
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/rows_whole.h"
 
-enum { ROWS = 64, WIDTH = 4, CLOCKS = 30, NODES = 2, FRAMES_MAX = 4096 };
+enum {
+    ROWS = 64,
+    WIDTH = 4,
+    CLOCKS = 30,
+    NODES = 2,
+    BREAK_BYTES = 3000 /* about three clocks */
+};
+
+#define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
 struct node {
     char folder[64];
     unsigned number;
-    bool places;
+    bool places, tcp;
     int code;
     struct mlt_error error;
     float weights[ROWS * WIDTH]; /* its part */
@@ -91,6 +104,7 @@ static void *node_main(void *arg)
     opt.node = n->number;
     opt.meet = n->folder;
     opt.access = n->places ? "place" : NULL;
+    opt.listen = n->tcp ? "tcp://127.0.0.1:*" : NULL;
     n->code = mlt_ps_new(&opt, &ps, &n->error);
     if (!n->code)
         n->code = mlt_ps_table(ps, &table, &index, &n->error);
@@ -183,23 +197,14 @@ static void *relay_main(void *arg)
     return NULL;
 }
 
-/* Waits for node 0's file and puts itself into it. */
-static void start_relay(struct relay *r, const char *folder)
+/* Waits for node 0's file, says where it listens, and puts @mine into it. */
+static void take_place(const char *folder, const char *mine, char real[256])
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    char path[96], tmp[104], real[256], mine[256];
-    size_t size = sizeof(mine);
+    char path[96], tmp[104];
     unsigned long long number;
-    int none = 0;
     FILE *f;
 
-    r->context = zmq_ctx_new();
-    r->pull = zmq_socket(r->context, ZMQ_PULL);
-    r->push = zmq_socket(r->context, ZMQ_PUSH);
-    zmq_setsockopt(r->push, ZMQ_LINGER, &none, sizeof(none));
-    zmq_setsockopt(r->push, ZMQ_SNDHWM, &none, sizeof(none));
-    assert_int_equal(zmq_bind(r->pull, "tcp://127.0.0.1:*"), 0);
-    zmq_getsockopt(r->pull, ZMQ_LAST_ENDPOINT, mine, &size);
     snprintf(path, sizeof(path), "%s/node-0", folder);
     snprintf(tmp, sizeof(tmp), "%s.relay", path);
     while (!(f = fopen(path, "r")))
@@ -210,6 +215,22 @@ static void start_relay(struct relay *r, const char *folder)
     fprintf(f, "%s %016llx\n", mine, number);
     fclose(f);
     assert_int_equal(rename(tmp, path), 0);
+}
+
+static void start_relay(struct relay *r, const char *folder)
+{
+    char real[256], mine[256];
+    size_t size = sizeof(mine);
+    int none = 0;
+
+    r->context = zmq_ctx_new();
+    r->pull = zmq_socket(r->context, ZMQ_PULL);
+    r->push = zmq_socket(r->context, ZMQ_PUSH);
+    zmq_setsockopt(r->push, ZMQ_LINGER, &none, sizeof(none));
+    zmq_setsockopt(r->push, ZMQ_SNDHWM, &none, sizeof(none));
+    assert_int_equal(zmq_bind(r->pull, "tcp://127.0.0.1:*"), 0);
+    zmq_getsockopt(r->pull, ZMQ_LAST_ENDPOINT, mine, &size);
+    take_place(folder, mine, real);
     assert_int_equal(zmq_connect(r->push, real), 0);
     assert_int_equal(pthread_create(&r->thread, NULL, relay_main, r), 0);
 }
@@ -222,6 +243,144 @@ static void stop_relay(struct relay *r)
     zmq_close(r->push);
     zmq_ctx_term(r->context);
     free(r->first);
+}
+
+/* ---- a network that breaks connections ----------------------------------- */
+
+/* Bytes between node 1 and node 0; once so many have passed the connection is
+ * reset, at both ends or at node 1's alone, whose old one at node 0 then stays
+ * and says nothing. */
+struct network {
+    int listener, from, to;
+    struct sockaddr_in real;
+    bool one_side;
+    unsigned breaks_left, broken;
+    size_t passed;
+    int left[8]; /* ends that stay */
+    unsigned n_left;
+    _Atomic int stop;
+    pthread_t thread;
+};
+
+static void reset(int *fd)
+{
+    const struct linger at_once = {.l_onoff = 1};
+
+    if (*fd < 0)
+        return;
+    setsockopt(*fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(*fd);
+    *fd = -1;
+}
+
+static void break_connection(struct network *w)
+{
+    w->breaks_left--;
+    w->broken++;
+    w->passed = 0;
+    reset(&w->from);
+    if (w->one_side && w->n_left < 8) {
+        w->left[w->n_left++] = w->to;
+        w->to = -1;
+    }
+    reset(&w->to);
+}
+
+/* A try that is dropped is made again. */
+static int reach(const struct network *w)
+{
+    struct pollfd item = {.events = POLLOUT};
+
+    while (!w->stop) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+        item.fd = fd;
+        if (connect(fd, (const struct sockaddr *)&w->real, sizeof(w->real)) ==
+                0 ||
+            (poll(&item, 1, 200) == 1 && !(item.revents & POLLERR)))
+            return fd;
+        close(fd);
+    }
+    return -1;
+}
+
+/* False: the connection has ended. */
+static bool pass_bytes(int from, int to, size_t *passed)
+{
+    char bytes[512];
+    ssize_t n = recv(from, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+    if (n < 0)
+        return errno == EAGAIN;
+    for (ssize_t at = 0, sent; at < n; at += sent) {
+        struct pollfd item = {.fd = to, .events = POLLOUT};
+
+        poll(&item, 1, 1000);
+        sent = send(to, bytes + at, (size_t)(n - at), MSG_NOSIGNAL);
+        if (sent < 0)
+            return false;
+    }
+    *passed += (size_t)n;
+    return n > 0;
+}
+
+static void *network_main(void *arg)
+{
+    struct network *w = arg;
+    size_t back = 0;
+
+    while (!w->stop) {
+        struct pollfd item[] = {{.fd = w->from, .events = POLLIN},
+                                {.fd = w->to, .events = POLLIN}};
+        struct pollfd knocks = {.fd = w->listener, .events = POLLIN};
+
+        if (w->from < 0) {
+            if (poll(&knocks, 1, 10) == 1 && (w->to = reach(w)) >= 0)
+                w->from = accept(w->listener, NULL, NULL);
+            continue;
+        }
+        poll(item, 2, 10);
+        if (!pass_bytes(w->from, w->to, &w->passed) ||
+            !pass_bytes(w->to, w->from, &back)) {
+            reset(&w->from);
+            reset(&w->to);
+        } else if (w->passed >= BREAK_BYTES && w->breaks_left) {
+            break_connection(w);
+        }
+    }
+    return NULL;
+}
+
+static void start_network(struct network *w, const char *folder)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(at);
+    char mine[64], real[256];
+    unsigned short port;
+
+    w->from = w->to = -1;
+    w->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(w->listener, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(listen(w->listener, 8), 0);
+    getsockname(w->listener, (struct sockaddr *)&at, &size);
+    snprintf(mine, sizeof(mine), "tcp://127.0.0.1:%hu", ntohs(at.sin_port));
+    take_place(folder, mine, real);
+    assert_int_equal(sscanf(real, "tcp://127.0.0.1:%hu", &port), 1);
+    w->real = at;
+    w->real.sin_port = htons(port);
+    assert_int_equal(pthread_create(&w->thread, NULL, network_main, w), 0);
+}
+
+static void stop_network(struct network *w)
+{
+    w->stop = 1;
+    pthread_join(w->thread, NULL);
+    reset(&w->from);
+    reset(&w->to);
+    while (w->n_left)
+        close(w->left[--w->n_left]);
+    close(w->listener);
 }
 
 /* ---- the log ------------------------------------------------------------- */
@@ -246,24 +405,32 @@ static void count_lines(void *ctx, enum log_level level, const char *line)
 
 /* ---- tests --------------------------------------------------------------- */
 
-/* Runs both nodes; with a relay on the way from node 1 to node 0. */
-static void run_nodes(struct node n[NODES], struct relay *relay)
+/* Runs both nodes; with a relay or a network on the way from node 1 to node 0.
+ */
+static void run_nodes(struct node n[NODES], struct relay *relay,
+                      struct network *network)
 {
     char folder[64] = "/tmp/mltune-replay-XXXXXX";
 
     assert_non_null(mkdtemp(folder));
     for (unsigned i = 0; i < NODES; i++) {
-        n[i] = (struct node){.number = i, .places = relay && relay->lies};
+        n[i] = (struct node){.number = i,
+                             .places = relay && relay->lies,
+                             .tcp = network != NULL};
         snprintf(n[i].folder, sizeof(n[i].folder), "%s", folder);
     }
     start_node(&n[0]);
     if (relay)
         start_relay(relay, folder);
+    if (network)
+        start_network(network, folder);
     start_node(&n[1]);
     for (unsigned i = 0; i < NODES; i++)
         pthread_join(n[i].thread, NULL);
     if (relay)
         stop_relay(relay);
+    if (network)
+        stop_network(network);
     assert_int_equal(rmdir(folder), 0);
 }
 
@@ -284,10 +451,10 @@ static void comm_replayed_frames_change_nothing(void **state)
     struct relay relay = {0};
 
     (void)state;
-    run_nodes(alone, NULL);
+    run_nodes(alone, NULL, NULL);
     expect_success(alone);
     log_set_sink(count_lines, NULL);
-    run_nodes(disturbed, &relay);
+    run_nodes(disturbed, &relay, NULL);
     log_set_sink(NULL, NULL);
     expect_success(disturbed);
     assert_true(relay.frames > CLOCKS);
@@ -308,7 +475,7 @@ static void comm_places_that_differ_are_refused(void **state)
     bool told = false;
 
     (void)state;
-    run_nodes(n, &relay);
+    run_nodes(n, &relay, NULL);
     for (unsigned i = 0; i < NODES; i++) {
         assert_int_equal(n[i].code, ERR_NODE);
         told |= strstr(n[i].error.text, "place rows differently") != NULL;
@@ -316,11 +483,50 @@ static void comm_places_that_differ_are_refused(void **state)
     assert_true(told);
 }
 
+/* A network that breaks connections changes nothing: what was lost on the way
+ * is sent again, and taken once. */
+static void expect_the_same(struct network *network, unsigned breaks)
+{
+    static struct node alone[NODES], disturbed[NODES];
+
+    run_nodes(alone, NULL, NULL);
+    expect_success(alone);
+    network->breaks_left = breaks;
+    setenv("MLTUNE_KEY", KEY, 1);
+    run_nodes(disturbed, NULL, network);
+    unsetenv("MLTUNE_KEY");
+    expect_success(disturbed);
+    assert_int_equal(network->broken, breaks);
+    for (unsigned i = 0; i < NODES; i++)
+        assert_memory_equal(alone[i].weights, disturbed[i].weights,
+                            sizeof(alone[i].weights));
+}
+
+static void comm_goes_on_where_connections_break(void **state)
+{
+    struct network network = {0};
+
+    (void)state;
+    expect_the_same(&network, 5);
+}
+
+/* Node 0 keeps the old connection, and its gate shut, until it misses a sign of
+ * life on it. */
+static void comm_goes_on_where_one_end_stays(void **state)
+{
+    struct network network = {.one_side = true};
+
+    (void)state;
+    expect_the_same(&network, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comm_replayed_frames_change_nothing),
         cmocka_unit_test(comm_places_that_differ_are_refused),
+        cmocka_unit_test(comm_goes_on_where_connections_break),
+        cmocka_unit_test(comm_goes_on_where_one_end_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

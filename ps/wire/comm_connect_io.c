@@ -1,0 +1,235 @@
+/* Connections to other nodes: made, watched, and made good where one broke. */
+#include "base/log.h"
+#include "ps/wire/comm_internal_io.h"
+
+#include <zmq.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NS INT64_C(1000000000)
+#define MS INT64_C(1000000)
+
+/* ---- made ---------------------------------------------------------------- */
+
+static void set_int(void *socket, int option, int value)
+{
+    int failed = zmq_setsockopt(socket, option, &value, sizeof(value));
+
+    assert(!failed);
+    (void)failed;
+}
+
+/* A connection over tcp may be gone at one end alone, or carry nothing any
+ * more. Who listens asks once a second (meet_bind); who connected does too, and
+ * waits longer, since what it asks may queue behind frames on a slow network.
+ */
+static void watch_tcp(struct comm_peer *p)
+{
+    set_int(p->push, ZMQ_HEARTBEAT_IVL, MEET_BEAT_MS);
+    set_int(p->push, ZMQ_HEARTBEAT_TIMEOUT, DEADLINE_NODES_ECHO_MS);
+}
+
+/* No high-water mark: what is under way is bounded by the links' windows. */
+static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
+{
+    struct comm_peer *p = &c->peer[node];
+    char events[64];
+    enum err err;
+
+    assert(node != c->shape->node);
+    snprintf(events, sizeof(events), "inproc://events-%u", node);
+    p->push = zmq_socket(c->context, ZMQ_PUSH);
+    if (!p->push)
+        return fault_errno(f, ERR_IO, errno, "connect to node %u", node);
+    set_int(p->push, ZMQ_SNDHWM, 0);
+    set_int(p->push, ZMQ_LINGER, 1000);
+    p->tcp = strncmp(c->meet.peer[node].endpoint, "tcp://", 6) == 0;
+    if (p->tcp)
+        watch_tcp(p);
+    if (zmq_socket_monitor(p->push, events,
+                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                               ZMQ_EVENT_DISCONNECTED |
+                               ZMQ_EVENT_CONNECT_RETRIED) == 0)
+        p->monitor = zmq_socket(c->context, ZMQ_PAIR);
+    err = run_key_apply(&c->meet.key, p->push, c->meet.peer[node].endpoint,
+                        false, f);
+    if (err)
+        return err;
+    if (!p->monitor || zmq_connect(p->monitor, events) != 0 ||
+        zmq_connect(p->push, c->meet.peer[node].endpoint) != 0)
+        return fault_set(f, ERR_IO, "connect to node %u at %s: %s", node,
+                         c->meet.peer[node].endpoint, zmq_strerror(errno));
+    link_init(&p->link, c->meet.run, c->shape->node, node, COMM_WINDOW);
+    /* Acknowledged even without a budget of our own: the other may have one. */
+    link_ack_every(&p->link, MANAGER_ACK_EVERY);
+    p->hello_due = p->fits_due = true;
+    return ERR_OK;
+}
+
+enum err comm_connect(struct comm *c, struct fault *f)
+{
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; i < c->shape->nodes && !err; i++)
+        if (i != c->shape->node)
+            err = connect_peer(c, i, f);
+    return err;
+}
+
+/* ---- frames that may have to be sent again ------------------------------- */
+
+void comm_release(struct comm *c, uint32_t node, uint64_t through)
+{
+    struct comm_peer *p = &c->peer[node];
+
+    assert(through <= p->link.sent);
+    while (p->tcp && p->released < through)
+        zmq_msg_close(&p->kept[++p->released % COMM_WINDOW]);
+}
+
+/* It shares the message's bytes. */
+int comm_keep(struct comm_peer *p, uint64_t number, zmq_msg_t *m)
+{
+    zmq_msg_t *kept = &p->kept[number % COMM_WINDOW];
+
+    assert(number - p->released <= COMM_WINDOW);
+    zmq_msg_init(kept);
+    return zmq_msg_copy(kept, m);
+}
+
+/* ---- watched ------------------------------------------------------------- */
+
+/* A monitor's event is two parts: number and value, then the address. */
+static bool next_event(void *monitor, uint16_t *event)
+{
+    unsigned char head[6];
+    char address[256];
+
+    if (zmq_recv(monitor, head, sizeof(head), ZMQ_DONTWAIT) !=
+        (int)sizeof(head))
+        return false;
+    if (zmq_recv(monitor, address, sizeof(address), ZMQ_DONTWAIT) < 0)
+        return false;
+    memcpy(event, head, sizeof(*event));
+    return true;
+}
+
+/* All that the node has not acknowledged goes again, in order, and what has
+ * come from it is acknowledged anew: frames and acknowledgements under way were
+ * lost. What had come all the same it refuses, by its number. */
+static void resume(struct comm *c, uint32_t node)
+{
+    struct comm_peer *p = &c->peer[node];
+    struct link *l = &p->link;
+    bool failed = false;
+
+    log_event(LOG_INFO, "nodes_connected_again",
+              "node=%u peer=%u after_ms=%lld frames=%llu", c->shape->node, node,
+              (long long)((clock_monotonic() - p->lost_at) / MS),
+              (unsigned long long)(l->sent - p->released));
+    for (uint64_t i = p->released + 1; i <= l->sent && !failed; i++) {
+        zmq_msg_t m;
+
+        zmq_msg_init(&m);
+        failed = zmq_msg_copy(&m, &p->kept[i % COMM_WINDOW]) != 0;
+        c->traffic.frames_sent++;
+        c->traffic.bytes_sent += zmq_msg_size(&m);
+        failed = failed || zmq_msg_send(&m, p->push, ZMQ_DONTWAIT) < 0;
+        zmq_msg_close(&m);
+    }
+    if (failed)
+        comm_break(c, ERR_NODE, "cannot send to node %u again: %s", node,
+                   zmq_strerror(errno));
+    else if (l->got)
+        comm_send_ack(c, node, link_ack(l, c->bytes, c->room));
+}
+
+/* Another in its place, who is turned away again and again, puts off nothing.
+ */
+static void take_event(struct comm *c, uint32_t node, uint16_t event,
+                       time_ns now)
+{
+    struct comm_peer *p = &c->peer[node];
+    bool was = p->connected;
+
+    if (event == ZMQ_EVENT_CONNECT_RETRIED) {
+        p->retries++;
+        return;
+    }
+    p->connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+    if (was && !p->connected) {
+        p->lost_at = now;
+        p->retries = 0;
+    }
+    if (p->connected && !was && p->was_connected && p->tcp)
+        resume(c, node);
+    p->was_connected |= p->connected;
+}
+
+/* When a node that is not connected any more is gone. */
+static time_ns gone_at(const struct comm_peer *p, time_ns now)
+{
+    time_ns soon = p->lost_at + COMM_AGAIN_MS * MS;
+    time_ns seconds = (now - p->lost_at) / NS;
+
+    if (!p->tcp || p->retries >= COMM_REFUSED + seconds)
+        return soon;
+    return p->lost_at + COMM_BACK_MS * MS;
+}
+
+static void watch_peer(struct comm *c, uint32_t node, time_ns now)
+{
+    struct comm_peer *p = &c->peer[node];
+    uint16_t event;
+
+    while (next_event(p->monitor, &event))
+        take_event(c, node, event, now);
+    if (!c->running && !c->starting)
+        return;
+    if (p->was_connected && !p->connected && now >= gone_at(p, now))
+        comm_break(c, ERR_NODE, "node %u is gone: it closed the connection",
+                   node);
+    if (p->gap_by && now >= p->gap_by)
+        comm_break(c, ERR_NODE, "frames of node %u were lost on the way", node);
+}
+
+void comm_watch(struct comm *c)
+{
+    time_ns now = clock_monotonic();
+
+    for (uint32_t i = 0; i < c->shape->nodes; i++)
+        if (c->peer[i].monitor)
+            watch_peer(c, i, now);
+}
+
+static long sooner(long least, time_ns left)
+{
+    long ms = left > 0 ? (long)(left / MS + 1) : 0;
+
+    return least < 0 || ms < least ? ms : least;
+}
+
+long comm_watch_ms(const struct comm *c)
+{
+    time_ns now = clock_monotonic();
+    long least = -1;
+
+    if (c->broken.code || !(c->running || c->starting))
+        return -1;
+    for (uint32_t i = 0; i < c->shape->nodes; i++) {
+        const struct comm_peer *p = &c->peer[i];
+
+        if (p->gap_by)
+            least = sooner(least, p->gap_by - now);
+        if (p->was_connected && !p->connected) {
+            /* Soon it is refused, or not. */
+            time_ns soon = p->lost_at + COMM_AGAIN_MS * MS;
+
+            least = sooner(least, (now < soon ? soon : gone_at(p, now)) - now);
+        }
+    }
+    return least;
+}
