@@ -5,6 +5,7 @@ import pathlib
 import random
 import re
 import socket
+import statistics
 import struct
 import subprocess
 import threading
@@ -181,10 +182,10 @@ class Strangers(Nodes):
         ports = [int(self.place.rpartition(":")[2]), self.data[0]]
         nodes = [self.start_node(0, "--listen", f"tcp://127.0.0.1:{self.data[0]}")]
         self.send_config(self.tuner, 2)
-        crowd, most = self.crowd(1000, *ports), 0
+        crowd, held = self.crowd(1000, *ports), []
         end = time.monotonic() + 1
         while time.monotonic() < end:
-            most = max(most, self.files(nodes[0]))
+            held.append(self.files(nodes[0]))
             time.sleep(0.01)
         nodes.append(self.start_node(1, "--listen",
                                      f"tcp://127.0.0.1:{self.data[1]}"))
@@ -193,9 +194,10 @@ class Strangers(Nodes):
                          ["ready", "ready"])
         made, _ = crowd.communicate(timeout=60)
         self.assertGreater(int(made), 1000)  # some were cut
-        # 65 strangers at each of two ports, each held twice.
-        self.assertGreater(most, 130)
-        self.assertLess(most, 450)
+        # 65 strangers at each of two ports, each held twice. More for moments, until
+        # who cuts them has had its turn.
+        self.assertGreater(max(held), 130)
+        self.assertLess(statistics.median(held), 450)
         self.tuner.ask("fork", branch=1, parent=0, type="training",
                        setting={"learning_rate": 0.1})
         answers = self.tuner.ask("schedule", branch=1, first=0, count=3,
