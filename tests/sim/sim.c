@@ -102,6 +102,7 @@ struct sim {
         char key[COMMAND_KEY_MAX + 1]; /* of it */
         bool unsure;                   /* whether it was taken: killed since */
     } outside;
+    double retune_at_s;                            /* asked for again */
     json_t *searcher_settings, *strategy_settings; /* owned */
     struct {
         struct durable *durable; /* owned; NULL: nothing is written */
@@ -760,8 +761,8 @@ static bool killed(struct sim *s)
     return true;
 }
 
-/* Ticket of those outside. */
-enum { OUTSIDE_TICKET = 1000 };
+/* Tickets of those outside, and of who asks for re-tunes. */
+enum { OUTSIDE_TICKET = 1000, RETUNE_TICKET };
 
 static void answer_outside(struct sim *s, const struct tuner_answer *a)
 {
@@ -779,6 +780,8 @@ static void take_answer(struct sim *s, const struct tuner_answer *a)
         answer_outside(s, a);
         return;
     }
+    if (a->ticket == RETUNE_TICKET)
+        return;
     REQUIRE(s,
             a->ticket >= 1 && a->ticket <= s->out->commanded &&
                 s->out->answer[a->ticket - 1] == ERR_BUSY,
@@ -1048,7 +1051,8 @@ static void answer_failed(struct sim *s, const struct msg *m, enum err code)
 static bool fails(struct sim *s, const struct msg *m)
 {
     if (m->kind == MSG_SNAPSHOT)
-        return s->f->snapshot_fails;
+        return s->f->snapshot_fails || (s->f->snapshots_until_s > 0 &&
+                                        s->now >= s->f->snapshots_until_s);
     if (m->kind == MSG_SAVE)
         return s->saves++ < s->f->save_fails;
     if (m->kind != MSG_SCHEDULE || !s->f->app_fails_at ||
@@ -1356,6 +1360,19 @@ static void look_from_outside(struct sim *s)
     suggest_next_rate(s, q->started.search, made);
 }
 
+/* Whether it is taken is not of interest. */
+static void ask_for_retune(struct sim *s)
+{
+    union command_args none = {0};
+    struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
+                            .command = COMMAND_RETUNE,
+                            .args = &none,
+                            .ticket = RETUNE_TICKET};
+
+    s->retune_at_s = s->now + s->f->retune_s;
+    give(s, &e);
+}
+
 /* Timers, commands, losses of the node that are due. */
 static void due(struct sim *s)
 {
@@ -1375,6 +1392,9 @@ static void due(struct sim *s)
     if (!s->finished && !s->crashing && f->outside.trials > 0 &&
         s->now >= s->outside.at_s)
         look_from_outside(s);
+    if (!s->finished && !s->crashing && f->retune_s > 0 &&
+        s->now >= s->retune_at_s)
+        ask_for_retune(s);
     if (!s->finished && f->lost_s > 0 && s->now >= f->lost_s) {
         struct tuner_event e = {.kind = TUNER_EVENT_LOST,
                                 .reason = "it was killed"};
@@ -1399,6 +1419,8 @@ static double next_due(const struct sim *s)
         at = fmin(at, s->f->command[i].at_s);
     if (s->f->outside.trials > 0)
         at = fmin(at, s->outside.at_s);
+    if (s->f->retune_s > 0)
+        at = fmin(at, s->retune_at_s);
     if (s->options->crash_s > 0 && s->out->crashed == 0)
         at = fmin(at, s->options->crash_s);
     return s->f->lost_s > 0 ? fmin(at, s->f->lost_s) : at;

@@ -93,7 +93,8 @@ struct sim_family {
         double gone_s;   /* never comes back from then on; 0: stays */
         double rate;     /* suggests always this one; 0: ever others */
     } outside;
-    double lost_s; /* when the node is lost; 0: never */
+    double lost_s;   /* when the node is lost; 0: never */
+    double retune_s; /* a user asks for a re-tune so often; 0: never */
 
     /* Faults. */
     double late_limit;     /* rates above this times the best diverge ... */
@@ -105,8 +106,9 @@ struct sim_family {
     unsigned empty_after;    /* clocks, then none has a sample; 0: never */
     unsigned save_fails;     /* that many writes of the model fail */
     bool snapshot_fails;
-    bool lies;        /* reports of clocks that nobody asked for */
-    unsigned torture; /* in one of so many steps an allocation fails */
+    double snapshots_until_s; /* those after it fail; 0: none does */
+    bool lies;                /* reports of clocks that nobody asked for */
+    unsigned torture;         /* in one of so many steps an allocation fails */
 };
 
 /* The quality of one search's winner. */
@@ -130,7 +132,7 @@ struct sim_search {
                           * `oracle` */
 };
 
-enum { SIM_SEARCHES_MAX = 64 };
+enum { SIM_SEARCHES_MAX = 256 };
 
 struct sim_result {
     struct tuner_finish finish;

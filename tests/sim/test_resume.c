@@ -6,6 +6,8 @@
 #include "searchers/built_in.h"
 #include "tests/sim/families.h"
 #include "tests/sim/sim.h"
+#include "tuner/board/saved.h"
+#include "tuner/core/snapshot_state.h"
 
 #include "tests/unit/fixture/check.h"
 
@@ -906,6 +908,57 @@ static void resume_of_an_interrupted_run(void **state)
     }
 }
 
+/* Resumes from the state of a search that was not known any more. */
+static unsigned count_over(const json_t *journal)
+{
+    uint32_t saved = 0;
+    unsigned over = 0;
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(journal, i, item)
+    {
+        struct record r;
+
+        assert_int_equal(record_from_json(item, &r, NULL), ERR_OK);
+        if (r.kind == RECORD_SNAPSHOT_WRITTEN)
+            saved =
+                saved_search(snapshot_state_strategy(r.snapshot_written.state));
+        over += r.kind == RECORD_RUN_RESUMED && saved > 1 &&
+                r.run_resumed.search == 0;
+        record_deinit(&r);
+    }
+    return over;
+}
+
+/* Where no snapshot could be written while many searches began, the one of the
+ * last snapshot is long over: another begins from its state. */
+static void resume_of_a_search_long_over_begins_another(void **state)
+{
+    unsigned over = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= sim_seeds(2); seed++) {
+        struct sim_family f = plain;
+        json_t *journal = NULL;
+        struct sim_options o = {.crash_s = 260, .journal = &journal};
+        struct sim_result r;
+
+        f.name = "retuned";
+        f.max_trials = 2;
+        f.max_epochs = 70;
+        f.plateau_epochs = 1000;
+        f.snapshot_s = 1;
+        f.snapshots_until_s = 23;
+        f.retune_s = 0.2;
+        run_killed(&f, seed, &o, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        over += count_over(journal);
+        json_decref(journal);
+    }
+    assert_true(over > 0);
+}
+
 /* Where each interruption left the run: the clock of the last snapshot beside
  * that of the last epoch. Returns how many interruptions there were. */
 static unsigned check_nothing_lost(const json_t *journal)
@@ -1145,6 +1198,7 @@ int main(void)
         cmocka_unit_test(resume_passes_over_damage),
         cmocka_unit_test(resume_from_a_mangled_record_ends),
         cmocka_unit_test(resume_of_an_interrupted_run),
+        cmocka_unit_test(resume_of_a_search_long_over_begins_another),
         cmocka_unit_test(resume_goes_on_where_the_user_interrupted),
         cmocka_unit_test(resume_after_trouble_of_the_machine_finishes),
         cmocka_unit_test(resume_of_a_failed_run_trains_once_its_model_is_saved),

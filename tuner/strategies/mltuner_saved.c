@@ -247,7 +247,8 @@ static enum err read_saved(struct mltuner *s, const json_t *o)
         (!saved_read(o, search_fields, &search) || search.search < 1 ||
          search.search > history_searches_made(board_history(s->c))))
         return ERR_FORMAT;
-    r->search = search.search;
+    /* One that is long over does not go on: another begins from its state. */
+    r->search = search.search ? lifecycle_search_resumed(s->c) : 0;
     r->from_best = search.from_best;
     r->from_start = search.from_start;
     r->rescue = search.rescue;
