@@ -909,7 +909,7 @@ static void run_test(struct sim *s, struct sim_branch *b,
     double z = own_noise(s, b);
     double noise = s->f->test_noise > 0 ? s->f->test_noise : 1e-4;
 
-    w->samples = s->f->validation;
+    w->samples = s->f->validation / (s->f->test_clocks ? s->f->test_clocks : 1);
     w->sum =
         physics_loss(&s->physics, &b->s) * (1 + noise * z) * (double)w->samples;
     if (s->f->hits)

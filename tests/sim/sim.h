@@ -56,8 +56,9 @@ struct sim_family {
     double stall;             /* probability a clock; found by the node */
     double hiccup; /* probability a clock of five times its time, not found */
     double switch_s, copy_s;
-    double answer_s;   /* until a slice begins that comes when none is out */
-    double snapshot_s; /* between snapshots; 0: 20 */
+    unsigned test_clocks; /* that a validation takes; 0: one */
+    double answer_s;      /* until a slice begins that comes when none is out */
+    double snapshot_s;    /* between snapshots; 0: 20 */
     double disk_s; /* that writing one takes, while slices run; killed before it
                     * is over it is not there */
     unsigned branches_max; /* live; further forks fail; 0: as many as wanted */
