@@ -29,6 +29,7 @@ enum exchange_stage {
     STAGE_BODY,    /* of an accepted write: it comes */
     STAGE_EXPORT,  /* an export was begun; nothing is there of it yet */
     STAGE_WAITING, /* the run has been asked */
+    STAGE_WAKING,  /* the run is being read */
     STAGE_ANSWERED /* it has answered, or takes too long */
 };
 
@@ -41,7 +42,10 @@ struct exchange {
     size_t len, capacity;
     bool no_memory;
     struct service_write write;
-    time_ns asked; /* WAITING: since when */
+    time_ns asked;   /* WAITING, WAKING: since when */
+    uint64_t waking; /* WAKING: the waker's ticket, for: */
+    char run[RECORD_NAME_MAX];
+    unsigned wakes; /* how often the run was read for it */
     struct exchange *next;
     struct outgoing *outgoing; /* EXPORT */
     struct response reply;     /* ANSWERED; EXPORT: its headers */
@@ -178,6 +182,35 @@ static enum MHD_Result begin_export(struct exchanges *s, struct exchange *x,
     return result;
 }
 
+static void wait_for(struct exchanges *s, struct exchange *x,
+                     enum exchange_stage stage)
+{
+    x->stage = stage;
+    x->asked = clock_monotonic();
+    x->next = s->waiting;
+    s->waiting = x;
+    MHD_suspend_connection(x->connection);
+}
+
+/* Others may put a run to rest that was just read: so often at most the waker
+ * is asked, then it is read here. */
+enum { WAKES_MAX = 4 };
+
+/* Whether the run is read first, so that others are answered meanwhile. */
+static bool waits_for_run(struct exchanges *s, struct exchange *x,
+                          const char *method)
+{
+    if (!s->waker || atomic_load(s->stop) || x->wakes >= WAKES_MAX ||
+        !service_sleeps(s->view, method, x->target, x->run))
+        return false;
+    x->waking = waker_ask(s->waker, x->run);
+    if (!x->waking)
+        return false;
+    x->wakes++;
+    wait_for(s, x, STAGE_WAKING);
+    return true;
+}
+
 static enum MHD_Result answer(struct exchanges *s, struct exchange *x,
                               const char *method)
 {
@@ -192,6 +225,8 @@ static enum MHD_Result answer(struct exchanges *s, struct exchange *x,
     assert(x->stage == STAGE_READ);
     if (made)
         return MHD_queue_response(connection, MHD_HTTP_OK, made);
+    if (waits_for_run(s, x, method))
+        return MHD_YES;
     if (!service_respond(s->view, method, x->target, &r)) {
         if (x->stranger && entry &&
             !quota_take(&s->quota, peer_address(entry->fd), clock_monotonic()))
@@ -429,11 +464,7 @@ static enum MHD_Result on_write(struct exchanges *s, struct exchange *x,
         refusal.close = true;
     } else if (service_write(s->view, method, x->target, x->body ? x->body : "",
                              x->len, s->wake_fd, &x->write, &refusal)) {
-        x->stage = STAGE_WAITING;
-        x->asked = clock_monotonic();
-        x->next = s->waiting;
-        s->waiting = x;
-        MHD_suspend_connection(x->connection);
+        wait_for(s, x, STAGE_WAITING);
         return MHD_YES;
     }
     refusal.close |= x->last;
@@ -471,6 +502,7 @@ enum MHD_Result exchange_go_on(void *cls, struct MHD_Connection *connection,
     case STAGE_EXPORT:
         return go_on(x);
     case STAGE_WAITING:
+    case STAGE_WAKING:
         return MHD_YES;
     case STAGE_ANSWERED:
         x->reply.close |= x->last;
@@ -510,12 +542,29 @@ void exchange_end(void *cls, struct MHD_Connection *connection, void **context,
 
 /* ---- runs that answer ---------------------------------------------------- */
 
-static void wake_up(struct exchanges *s, struct exchange *x)
+static void wake_up(struct exchanges *s, struct exchange *x,
+                    enum exchange_stage stage)
 {
-    assert(x->stage == STAGE_WAITING);
+    assert(x->stage == STAGE_WAITING || x->stage == STAGE_WAKING);
     leave_waiting(s, x);
-    x->stage = STAGE_ANSWERED;
+    x->stage = stage;
     MHD_resume_connection(x->connection);
+}
+
+/* Where the run of @x is read, or cannot be, it goes on. */
+static void collect_run(struct exchanges *s, struct exchange *x)
+{
+    struct fault f = {0};
+    enum err err = waker_collect(s->waker, x->waking, &f);
+
+    if (err == ERR_AGAIN && clock_monotonic() - x->asked < ANSWER_TIME)
+        return;
+    if (err) {
+        if (err == ERR_AGAIN)
+            fault_set(&f, err, "that takes more than 30 s");
+        service_unread(x->run, &f, &x->reply);
+    }
+    wake_up(s, x, err ? STAGE_ANSWERED : STAGE_READ);
 }
 
 void exchanges_collect(struct exchanges *s)
@@ -524,14 +573,16 @@ void exchanges_collect(struct exchanges *s)
 
     for (x = s->waiting; x; x = next) {
         next = x->next;
-        if (service_collect(&x->write, &x->reply)) {
-            wake_up(s, x);
+        if (x->stage == STAGE_WAKING) {
+            collect_run(s, x);
+        } else if (service_collect(&x->write, &x->reply)) {
+            wake_up(s, x, STAGE_ANSWERED);
         } else if (clock_monotonic() - x->asked >= ANSWER_TIME) {
             service_forget(&x->write);
             response_problem(&x->reply, 503, "no_answer", NULL,
                              "the run has not answered in 30 s; it may still "
                              "do what was asked");
-            wake_up(s, x);
+            wake_up(s, x, STAGE_ANSWERED);
         }
     }
 }
@@ -543,7 +594,7 @@ void exchanges_end(struct exchanges *s)
 
         service_forget(&x->write);
         respond_ending(&x->reply);
-        wake_up(s, x);
+        wake_up(s, x, STAGE_ANSWERED);
     }
 }
 

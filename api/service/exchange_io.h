@@ -2,10 +2,11 @@
  *
  * The HTTP library calls exchange_begin, exchange_go_on (with the head; then
  * with pieces of the body, at its end, and when a connection is resumed) and
- * exchange_end, with a struct exchanges for @cls. Reads are answered at once. A
- * write, and a read that the run itself has to answer, is posted; its
- * connection rests until exchanges_collect finds the answer. One owner thread,
- * the server's.
+ * exchange_end, with a struct exchanges for @cls. Reads are answered at once,
+ * but for those of a run that rests, which the waker reads first. A write, and
+ * a read that the run itself has to answer, is posted. A connection rests until
+ * exchanges_collect finds the answer, or the run read. One owner thread, the
+ * server's.
  */
 #ifndef API_EXCHANGE_IO_H
 #define API_EXCHANGE_IO_H
@@ -17,6 +18,7 @@
 #include "api/routes/export_io.h"
 #include "api/service/reply_io.h"
 #include "api/service/service.h"
+#include "api/service/waker_io.h"
 #include "api/view/view.h"
 
 #include <stdatomic.h>
@@ -38,7 +40,9 @@ struct exchanges {
     struct streams streams;
     struct exports exports;
     struct replies replies;
-    struct exchange *waiting; /* for their run's answer; suspended */
+    struct exchange *waiting; /* for their run's answer, or that it is read;
+                               * suspended */
+    struct waker *waker;      /* borrowed; NULL: no run rests */
     uint64_t refused;         /* requests */
 };
 

@@ -77,6 +77,7 @@ struct api_server {
     uint64_t cut;        /* connections */
     unsigned refused;    /* of other users, at the Unix socket */
     struct exchanges exchanges;
+    struct waker *waker; /* NULL: no run rests */
 };
 
 /* A connection of a stranger is over. The library reads a head in pieces, each
@@ -421,6 +422,11 @@ static enum err open_server(struct api_server *s, struct fault *f)
     s->exchanges.wake_fd = s->exchanges.streams.wake_fd = s->wake_fd;
     if (exports_init(&s->exchanges.exports, s->state) != ERR_OK)
         return fault_errno(f, ERR_IO, errno, "cannot start the HTTP server");
+    if (view_options(s->view)->fetch)
+        err = waker_start(s->view, s->wake_fd, &s->waker, f);
+    if (err)
+        return err;
+    s->exchanges.waker = s->waker;
     s->tcp.daemon = start_daemon(s);
     if (!s->tcp.daemon)
         return fault_set(f, ERR_IO,
@@ -447,6 +453,7 @@ static void leave_logs(struct api_server *s)
 
 static void close_server(struct api_server *s)
 {
+    waker_stop(s->waker);
     close_local(s);
     if (s->tcp.daemon)
         MHD_stop_daemon(s->tcp.daemon);

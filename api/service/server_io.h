@@ -2,7 +2,8 @@
  *
  * One thread, started by api_server_start and ended by api_server_stop, serves
  * all connections; it touches nothing of the program but the view, takes no
- * signal, and keeps finished answers as long as the view's version stays.
+ * signal, and keeps finished answers as long as the view's version stays. Where
+ * runs rest a second one reads them back (waker_io.h).
  *
  * Besides, it listens on a Unix socket: whoever comes in there is this user, or
  * root (base/local_io.h), and may do all without a token.
@@ -59,8 +60,8 @@ const char *api_server_no_local(const struct api_server *s);
 time_ns api_server_turned(const struct api_server *s);
 
 /* Ends the thread and closes all connections, idle or not. Blocks no longer
- * than one answer takes to write into memory, and a second where streams have
- * something left to say. Accepts NULL. */
+ * than one answer takes to write into memory, or one run to read back, and a
+ * second where streams have something left to say. Accepts NULL. */
 void api_server_stop(struct api_server *s);
 
 #endif

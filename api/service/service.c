@@ -62,6 +62,42 @@ static void only_run(struct view *view, const char *method,
     view_unlock(view);
 }
 
+/* The run that @req needs whole. "": none. */
+static void run_needed(struct view *view, const char *method,
+                       const struct request *req, char id[RECORD_NAME_MAX])
+{
+    id[0] = '\0';
+    if (run_asked(req))
+        snprintf(id, RECORD_NAME_MAX, "%s", run_asked(req));
+    else
+        only_run(view, method, req, id);
+}
+
+bool service_sleeps(struct view *view, const char *method, const char *target,
+                    char id[RECORD_NAME_MAX])
+{
+    struct response ignored = {0};
+    struct request req;
+    bool parsed = request_parse(target, &req, &ignored);
+
+    assert(method[0]);
+    response_deinit(&ignored);
+    if (!parsed)
+        return false;
+    run_needed(view, method, &req, id);
+    return id[0] && view_run_sleeps(view, id);
+}
+
+void service_unread(const char *id, const struct fault *f, struct response *out)
+{
+    if (f->code == ERR_NOENT)
+        response_problem(out, 404, "run_not_found", NULL,
+                         "there is no run \"%s\" any more", id);
+    else
+        response_problem(out, 503, "run_not_read", NULL,
+                         "run %s cannot be read now: %s", id, f->text);
+}
+
 /* A run that rests is read again for who asks for all of it. */
 static bool wake(struct view *view, const char *id, uint64_t *mark,
                  struct response *out)
@@ -69,12 +105,9 @@ static bool wake(struct view *view, const char *id, uint64_t *mark,
     struct fault f = {0};
     enum err err = view_wake_run(view, id, mark, &f);
 
-    if (err == ERR_NOENT)
-        response_problem(out, 404, "run_not_found", NULL,
-                         "there is no run \"%s\" any more", id);
-    else if (err)
-        response_problem(out, 503, "run_not_read", NULL,
-                         "run %s cannot be read now: %s", id, f.text);
+    f.code = err;
+    if (err)
+        service_unread(id, &f, out);
     return !err;
 }
 
@@ -87,7 +120,7 @@ bool service_respond(struct view *view, const char *method, const char *target,
 {
     size_t n;
     const struct route *routes = routes_all(&n);
-    char id[RECORD_NAME_MAX] = "";
+    char id[RECORD_NAME_MAX];
     struct request req;
     uint64_t mark = 0;
 
@@ -95,10 +128,7 @@ bool service_respond(struct view *view, const char *method, const char *target,
     assert(out->status == 0);
     if (!request_parse(target, &req, out))
         return true;
-    if (run_asked(&req))
-        snprintf(id, sizeof(id), "%s", run_asked(&req));
-    else
-        only_run(view, method, &req, id);
+    run_needed(view, method, &req, id);
     for (int i = 0; i < WAKES_MAX; i++) {
         if (id[0] && !wake(view, id, &mark, out))
             return true;

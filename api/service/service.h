@@ -59,6 +59,15 @@ bool service_may_read(const struct service_readers *who,
                       const struct listen_address *self, bool own,
                       struct response *out);
 
+/* Whether the run that @target asks about rests, so that service_respond would
+ * read it first, which takes long: @id, of RECORD_NAME_MAX. */
+bool service_sleeps(struct view *view, const char *method, const char *target,
+                    char id[RECORD_NAME_MAX]);
+
+/* Run @id could not be read, for @f: @out says so. */
+void service_unread(const char *id, const struct fault *f,
+                    struct response *out);
+
 /* Answers an accepted read for @method and @target. False: not from the view:
  * it is to be asked as a write is, by service_write without a body. */
 bool service_respond(struct view *view, const char *method, const char *target,

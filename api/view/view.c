@@ -238,6 +238,19 @@ static bool sleeps(struct view *v, const char *id, uint64_t *mark)
     return sleeps;
 }
 
+bool view_run_sleeps(struct view *v, const char *id)
+{
+    const struct view_run *run;
+    bool sleeps;
+
+    assert(id);
+    view_lock(v);
+    run = listed(v, id);
+    sleeps = run && run->rests && !run->whole && v->options.fetch;
+    view_unlock(v);
+    return sleeps;
+}
+
 bool view_slept_since(struct view *v, const char *id, uint64_t mark)
 {
     const struct view_run *run;

@@ -46,8 +46,8 @@ struct view_options {
     const json_t *schema;            /* of the configuration file; NULL: none */
     struct desk *desk; /* takes all writes; NULL: runs take their own */
     const char *state; /* folder that the runs are in; NULL: not told */
-    /* Reads all of run @id, which rests, for the thread that reads the view;
-     * without its lock. On success the view owns @out. Errors: ERR_NOENT (it is
+    /* Reads all of run @id, which rests, in any thread and without the view's
+     * lock. On success the view owns @out. Errors: ERR_NOENT (it is
      * gone), and others, with what is wrong. NULL: no run rests. */
     enum err (*fetch)(void *ctx, const char *id, struct view_whole *out,
                       struct fault *f);
@@ -128,11 +128,14 @@ void view_keep_run(struct view *v, const char *id, const json_t *config,
  * whole of it goes. */
 void view_rest_run(struct view *v, const char *id, bool rests);
 
-/* Makes run @id whole where it rests, for the reads that follow in this thread,
- * the only one that does so. The one that was read longest ago goes for it. One
- * that is not listed, or does not rest, is fine. *@mark is for
- * view_slept_since. Counts as a change. Takes the lock, but not while it reads.
- * Errors: ERR_NOMEM, and as view_options.fetch. */
+/* Whether run @id rests, and is not whole: reading it takes long. Takes the
+ * lock. */
+bool view_run_sleeps(struct view *v, const char *id);
+
+/* Makes run @id whole where it rests, for the reads that follow. The one that
+ * was read longest ago goes for it. One that is not listed, or does not rest,
+ * is fine. *@mark is for view_slept_since. Counts as a change. Takes the lock,
+ * but not while it reads. Errors: ERR_NOMEM, and as view_options.fetch. */
 enum err view_wake_run(struct view *v, const char *id, uint64_t *mark,
                        struct fault *f);
 

@@ -108,8 +108,8 @@ enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
 enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
                         const char *config, int64_t wall_ns, struct fault *f);
 
-/* view_options.fetch; @state: the folder's absolute name (const char *). In the
- * thread that answers HTTP: it opens the journal by itself. */
+/* view_options.fetch; @state: the folder's absolute name (const char *). In any
+ * thread: it opens the journal by itself. */
 enum err fleet_fetch(void *state, const char *id, struct view_whole *out,
                      struct fault *f);
 
