@@ -31,6 +31,7 @@ adagrad_value(float lr, float g, float *w, float *s)
 #define V_MULTIPLY_SUBTRACT(a, b, c) ((c) - (a) * (b))
 #define V_FIRST(a, b) (a)
 #define V_ONE(v) (v)
+#define V_OTHERS(v, square, lr) ((lr) / sqrtf((square) + RULE_RPCS_BEGIN))
 #define V_SUM(v) (v)
 #include "ps/rows/rule_lanes.inc"
 
@@ -68,6 +69,8 @@ AVX2 static inline __attribute__((always_inline)) float sum_8(__m256 v)
 #define V_ROUGH_ROOT(x) _mm256_rsqrt_ps(x) /* 12 bits */
 #define V_FIRST(a, b) _mm256_blend_ps(b, a, 1)
 #define V_ONE(v) _mm256_cvtss_f32(v)
+#define V_OTHERS(v, square, lr)                                                \
+    _mm256_permutevar8x32_ps(v, _mm256_set1_epi32(1))
 #define V_SUM(v) sum_8(v)
 #include "ps/rows/rule_lanes.inc"
 
@@ -94,6 +97,7 @@ static bool works_8(void)
 #define V_ROUGH_ROOT(x) _mm512_rsqrt14_ps(x) /* 14 bits */
 #define V_FIRST(a, b) _mm512_mask_mov_ps(b, 1, a)
 #define V_ONE(v) _mm512_cvtss_f32(v)
+#define V_OTHERS(v, square, lr) _mm512_permutexvar_ps(_mm512_set1_epi32(1), v)
 #define V_SUM(v) _mm512_reduce_add_ps(v)
 #include "ps/rows/rule_lanes.inc"
 
