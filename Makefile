@@ -171,6 +171,12 @@ endif
 sim: $(B)/tests/sim/test_storage
 	@SEEDS=$(or $(SEEDS),10000) FIRST=$(or $(FIRST),1) nice -n 19 $<
 
+# The same on a disk and in memory that fail at one call, for every call: JOB=name of
+# one job, KIND=memory or a kind of call; STEP=n takes each n-th.
+.PHONY: fault-sim
+fault-sim: $(B)/tests/sim/test_points
+	@POINTS_STEP=$(or $(STEP),1) nice -n 10 $<
+
 # T='name ...' selects by parts of names; what matches nothing is an error.
 T ?=
 SELECTED := $(if $(T),$(foreach t,$(TESTS),\
@@ -422,6 +428,7 @@ help:
 	@echo 'make kill-test [KILLS=200] [SEED=1]  runs killed at calls and moments, and resumed'
 	@echo 'make identity-test [SCHEDULES=1400]  random schedules of branches, bit for bit'
 	@echo 'make fault-loop [T=test_faults.ROLE] each call that can fail does, one after another'
+	@echo 'make fault-sim [JOB=run] [KIND=memory] [STEP=1]  the same in simulated runs, milliseconds each'
 	@echo 'make cluster-sim [SEEDS=10000] [FIRST=1]  simulated clusters of many nodes'
 	@echo 'make sim [SEEDS=10000] [FIRST=1]  simulated runs on disks that lose and fail'
 	@echo 'make bench [B=name]       benchmarks, one line a measurement'

@@ -1,5 +1,6 @@
 #include "base/machine_io.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
@@ -8,17 +9,27 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 4096 };
+enum { LINE_MAX_BYTES = 4096, OPENS_MAX = 10 /* while memory is out */ };
 
 /* ---- files of the kernel's ------------------------------------------------
  */
 
+/* One that is not there and one that there was no memory for are alike to
+ * whoever asks for a limit: so it is tried again. */
 static FILE *open_at(const char *root, const char *path)
 {
     char whole[PATH_MAX];
     int n = snprintf(whole, sizeof(whole), "%s%s", root, path);
+    FILE *file = NULL;
 
-    return n > 0 && n < PATH_MAX ? fopen(whole, "re") : NULL;
+    if (n <= 0 || n >= PATH_MAX)
+        return NULL;
+    for (int i = 0; !file && i < OPENS_MAX; i++) {
+        file = fopen(whole, "re");
+        if (!file && errno != ENOMEM)
+            break;
+    }
+    return file;
 }
 
 /* The number behind the word @key in the file (the first number, where @key is

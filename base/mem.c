@@ -129,6 +129,11 @@ void mem_fail_at(int64_t nth, int forever)
     atomic_store(&countdown, nth);
 }
 
+int64_t mem_fail_left(void)
+{
+    return atomic_load(&countdown);
+}
+
 int mem_failed(void)
 {
     return atomic_load(&fail_happened);

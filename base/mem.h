@@ -41,6 +41,10 @@ int64_t mem_outstanding(void);
  * all after it fail too; 0 switches failures off. */
 void mem_fail_at(int64_t nth, int forever);
 
+/* Test hook: how many allocations are left until the one that fails (1: it is
+ * the next), as mem_fail_at takes it; 0: none will. */
+int64_t mem_fail_left(void);
+
 /* Test hook: 1 if a failure asked for by mem_fail_at has happened. */
 int mem_failed(void);
 

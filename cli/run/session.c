@@ -27,7 +27,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LAST_WORDS_MAX = 2048, LOGS_SEEN_S = 1 };
+enum {
+    LAST_WORDS_MAX = 2048,
+    LOGS_SEEN_S = 1,
+    RECORD_TRIES_MAX = 10 /* to take a record in while memory is out */
+};
 
 /* ---- hooks of the loop --------------------------------------------------- */
 
@@ -52,8 +56,19 @@ static bool is_news(const struct record_decision *d)
            strcmp(d->decision, "validation") == 0;
 }
 
-static void take_record(void *ctx, const struct record *record,
-                        const char *json)
+/* What there was no memory for is tried again: whoever restarts a node goes on
+ * from this history. */
+static enum err take_in(struct session *s, const struct record *record)
+{
+    enum err err = ERR_NOMEM;
+
+    for (int i = 0; err == ERR_NOMEM && i < RECORD_TRIES_MAX; i++)
+        err = history_apply(&s->history, record);
+    return err;
+}
+
+static enum err take_record(void *ctx, const struct record *record,
+                            const char *json)
 {
     struct session *s = ctx;
     enum err err;
@@ -64,7 +79,7 @@ static void take_record(void *ctx, const struct record *record,
         is_news(&record->decision))
         progress_note(&s->progress, record->decision.text);
     view_lock(s->view);
-    err = history_apply(&s->history, record);
+    err = take_in(s, record);
     /* Before the change counts as seen: answers are kept by it. */
     if (!err)
         event_log_append(s->events, s->history.records,
@@ -77,6 +92,7 @@ static void take_record(void *ctx, const struct record *record,
                   record_kind_name(record->kind), err_name(err));
     /* This thread alone changes the history, so it reads without the lock. */
     progress_record(&s->progress, &s->history, record);
+    return err == ERR_NOMEM ? err : ERR_OK;
 }
 
 /* The training system's output is bounded, and so is what we say of it: in it
@@ -396,8 +412,8 @@ static enum err take_back_end(struct session *s, struct fault *f)
     err = text ? journal_append(s->journal, record_kind_name(r.kind), text,
                                 strlen(text), clock_wall(), f)
                : fault_set(f, ERR_NOMEM, "out of memory");
-    if (!err)
-        take_record(s, &r, text);
+    if (!err && take_record(s, &r, text) != ERR_OK)
+        err = fault_set(f, ERR_NOMEM, "out of memory");
     mem_free(text);
     json_decref(json);
     return err;

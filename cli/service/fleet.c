@@ -203,28 +203,35 @@ static void run_free(struct fleet_run *run)
     mem_free(run);
 }
 
-static void take_job(struct fleet *fleet, struct fleet_run *run)
+/* Without one it is a run that nobody gave to this service. That is not said of
+ * one whose job could not be read this instant: it would never be started. */
+static enum err take_job(struct fleet *fleet, struct fleet_run *run,
+                         struct fault *f)
 {
-    struct fault f = {0};
-    enum err err = job_read(fleet->state, run->id, &run->job, &f);
+    enum err err = job_read(fleet->state, run->id, &run->job, f);
 
+    if (err == ERR_NOMEM || err == ERR_IO)
+        return err;
     run->managed = !err;
     if (err && err != ERR_NOENT)
         log_event(LOG_ERROR, "job_not_read", "run=%s reason=\"%s\"", run->id,
-                  f.text);
+                  f->text);
     snprintf(run->entry.group, sizeof(run->entry.group), "%s", run->job.group);
     run->entry.number = run->job.number;
     if (run->job.number > fleet->numbers)
         fleet->numbers = run->job.number;
+    return ERR_OK;
 }
 
 /* Lists @run, which is transferred. */
 static enum err list(struct fleet *fleet, struct fleet_run *run)
 {
     void *grown = fleet->run;
-    enum err err = mem_grow(&grown, &fleet->capacity, sizeof(*fleet->run),
-                            fleet->runs + 1);
+    enum err err = ERR_OK;
 
+    if (mem_grow(&grown, &fleet->capacity, sizeof(*fleet->run),
+                 fleet->runs + 1))
+        err = ERR_NOMEM;
     fleet->run = grown;
     if (!err)
         err = event_log_new(&run->events);
@@ -274,8 +281,12 @@ static enum err add(struct fleet *fleet, const char *id, struct fault *f)
     run->config = json_incref(r.config);
     run->result = json_incref(r.result);
     replay_shares(r.config, &run->entry.workers, &run->entry.memory);
-    take_job(fleet, run);
     replayed_deinit(&r);
+    err = take_job(fleet, run, f);
+    if (err) {
+        run_free(run);
+        return err;
+    }
     err = list(fleet, run);
     return err ? fault_set(f, err, "%s", err_text(err)) : ERR_OK;
 }
@@ -323,13 +334,14 @@ static enum err take_id(void *ctx, const char *id)
 {
     struct ids *ids = ctx;
     void *grown = ids->id;
-    enum err err =
+    int failed =
         mem_grow(&grown, &ids->capacity, sizeof(*ids->id), ids->len + 1);
 
     ids->id = grown;
-    if (!err)
-        snprintf(ids->id[ids->len++], sizeof(*ids->id), "%s", id);
-    return err;
+    if (failed)
+        return ERR_NOMEM;
+    snprintf(ids->id[ids->len++], sizeof(*ids->id), "%s", id);
+    return ERR_OK;
 }
 
 /* One that could not be read now (no memory, a journal that was busy) may be
@@ -446,7 +458,8 @@ static enum err apply(struct fleet *fleet, struct fleet_run *run,
     view_lock(fleet->view);
     err = history_apply(&run->history, &record);
     /* Before the change counts as seen: answers are kept by it. */
-    event_log_append(run->events, stored->seq, stored->kind, stored->json);
+    if (err != ERR_NOMEM)
+        event_log_append(run->events, stored->seq, stored->kind, stored->json);
     view_changed(fleet->view);
     view_unlock(fleet->view);
     record_deinit(&record);
@@ -454,7 +467,7 @@ static enum err apply(struct fleet *fleet, struct fleet_run *run,
 }
 
 /* One that does not fit is left out: it harms neither the rest of its run nor
- * other runs. */
+ * other runs. One that there was no memory for is read again. */
 static enum err take_record(void *ctx, const struct journal_record *stored)
 {
     struct taking *t = ctx;
@@ -464,7 +477,8 @@ static enum err take_record(void *ctx, const struct journal_record *stored)
         return ERR_AGAIN;
     t->whole = false;
     err = apply(t->fleet, t->run, stored);
-
+    if (err == ERR_NOMEM)
+        return err;
     if (err)
         log_event(LOG_ERROR, "record_not_shown", "run=%s seq=%llu code=%s",
                   t->run->id, (unsigned long long)stored->seq, err_name(err));

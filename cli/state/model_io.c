@@ -90,6 +90,7 @@ static json_t *number(double x)
     return isnan(x) ? json_null() : json_of_number(x);
 }
 
+/* NULL: out of memory. */
 static json_t *metric_object(const struct history *h,
                              const struct history_epoch *e)
 {
@@ -119,11 +120,14 @@ enum err model_write_epoch(const char *dir, const struct history *h,
         .epoch = e ? e->e.epoch : 0,
         .seed = history_run(h)->seed,
     };
-    enum err err = e && !setting
-                       ? fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM))
-                       : model_write(dir, &facts, f);
+    enum err err;
 
     assert(dir && h);
+    /* A model without one of these is another. */
+    err = !metric || (e && !setting)
+              ? fault_set(f, ERR_NOMEM, "write %s/%s: out of memory", dir,
+                          MODEL_FILE)
+              : model_write(dir, &facts, f);
     json_decref(metric);
     json_decref(setting);
     return err;

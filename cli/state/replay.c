@@ -141,14 +141,19 @@ static enum err take_record(void *ctx, const struct journal_record *stored)
 
 /* Status of a run that has no recorded end. One whose tuner lives again has not
  * yet journaled that it goes on. */
-static void name_status(struct replayed *r, const char *state)
+static enum err name_status(struct replayed *r, const char *state,
+                            struct fault *f)
 {
     const char *status = run_status_name(RUN_INTERRUPTED);
     const char *reason = "tuner_died";
+    struct fault why = {0};
+    enum err err = job_read(state, r->id, &r->job, &why);
 
-    r->managed = job_read(state, r->id, &r->job, NULL) == ERR_OK;
+    if (err == ERR_NOMEM)
+        return fault_set(f, err, "%s", why.text);
+    r->managed = !err;
     if (r->ended)
-        return;
+        return ERR_OK;
     if (r->alive) {
         status = run_status_name(history_finished(&r->history)
                                      ? RUN_WAITING
@@ -160,6 +165,7 @@ static void name_status(struct replayed *r, const char *state)
     }
     copy_text(r->status, sizeof(r->status), status);
     copy_text(r->reason, sizeof(r->reason), reason);
+    return ERR_OK;
 }
 
 void replay_shares(const json_t *config, unsigned *workers, uint64_t *memory)
@@ -280,8 +286,10 @@ enum err replay_run(struct journal *j, const char *state, const char *word,
         replayed_deinit(out);
         return err;
     }
-    name_status(out, state);
-    return ERR_OK;
+    err = name_status(out, state, f);
+    if (err)
+        replayed_deinit(out);
+    return err;
 }
 
 struct more {
@@ -325,9 +333,9 @@ enum err replay_more(struct journal *j, const char *state, struct replayed *r,
         err = journal_each_record(j, r->id, *after, take_more, &m, f);
     if (err)
         return err;
-    name_status(r, state);
+    err = name_status(r, state, f);
     *changed = m.changed || strcmp(before, r->status) != 0;
-    return ERR_OK;
+    return err;
 }
 
 bool replay_resumable(const struct replayed *r)

@@ -221,7 +221,9 @@ static int fetch(struct comm *c, struct mlt_worker *w, struct worker_view *v,
             continue;
         if (missing == 0)
             break;
-        wait_change(c, w);
+        /* Sending may have broken the run off: nobody will say so again. */
+        if (!run_error(c))
+            wait_change(c, w);
     }
     if (!err && k && k->waits)
         read_known(c, w, v);

@@ -270,10 +270,16 @@ static bool wait_message(void *socket, time_ns end)
 static void tell(const struct meet *m, const struct reporter *to,
                  const char *text)
 {
-    if (!text || !to->bytes)
+    zmq_msg_t part;
+
+    /* Its memory first: an address that left alone would spoil the next one's.
+     */
+    if (!text || !to->bytes || zmq_msg_init_size(&part, strlen(text)) != 0)
         return;
+    memcpy(zmq_msg_data(&part), text, strlen(text));
     if (zmq_send(m->socket, to->id, to->bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
-        zmq_send(m->socket, text, strlen(text), ZMQ_DONTWAIT);
+        zmq_msg_send(&part, m->socket, ZMQ_DONTWAIT);
+    zmq_msg_close(&part);
 }
 
 static void refuse(const struct meet *m, const struct reporter *to,

@@ -5,9 +5,10 @@
  * `once` (the default) in the first process that comes so far, `always` all
  * from the N-th on, in each process; `hang` the N-th never returns; `kill` is
  * `once`, and the call ends its process by SIGKILL before it does anything
- *   FAULT=KIND:N@CHAIN[:MODE]  the N-th of the calls that come the way CHAIN, a
- * number that FAULT_CHAINS gave; so N is the same whatever other threads call
- *   FAULT_ROLE=VERB      in processes `mltune VERB` alone; or those of the
+ *   FAULT=KIND:N@CHAIN[/DEEP][:MODE]  the N-th of the calls that come the way
+ * CHAIN, a number that FAULT_CHAINS gave; so N is the same whatever other
+ * threads call. DEEP, from there too, spares a look at the stacks of other
+ * calls FAULT_ROLE=VERB      in processes `mltune VERB` alone; or those of the
  * program VERB.py
  *   FAULT_ROOT=DIR       files: only those below DIR, or named relative to it
  *   FAULT_MARK=FILE      gets a line and a stack for the first call that failed
@@ -15,10 +16,12 @@
  *                        rests between tries need not be waited for
  *   FAULT_MACHINE=DIR    meminfo, and the control groups, are those below DIR
  *   FAULT_COUNT=FILE     gets the number of calls when such a process ends
- *   FAULT_CHAINS=FILE    the same for each way to a call: `CHAIN CALLS NEAR`, a
- * line each, where N is 0. CHAIN is made of the return addresses of the whole
- * stack, within their modules: it is the same in each process of one build.
- * NEAR is made of the innermost alone: ways that differ far away have the same
+ *   FAULT_CHAINS=FILE    the same for each way to a call: `CHAIN CALLS NEAR
+ * DEEP`, a line each, where N is 0. CHAIN is made of the return addresses of
+ * the whole stack, within their modules: it is the same in each process of one
+ * build. NEAR is made of the innermost alone: ways that differ far away have
+ * the same. DEEP is made of the caller and the depth of its stack in bytes:
+ * what costs nothing to see. 0: it differed
  *
  * Kinds: alloc (of the program itself), liballoc (of its libraries), map,
  * write, sync, rename, mkdir, open, unlink, truncate, send (over a socket),
@@ -79,7 +82,8 @@ static const struct {
 static bool armed, always, hangs, kills;
 static enum kind kind;
 static long nth;
-static uint64_t only; /* the chain whose calls count; 0: all do */
+static uint64_t only;      /* the chain whose calls count; 0: all do */
+static uint64_t only_deep; /* it alone is looked at; 0: all are */
 static _Atomic long calls;
 static _Atomic bool fired;
 static uintptr_t program_from, program_to;
@@ -168,6 +172,8 @@ static struct {
     _Atomic uint64_t chain; /* 0: free */
     _Atomic long calls;
     _Atomic uint64_t near;
+    _Atomic uint64_t deep;
+    _Atomic bool deeps; /* it differed */
 } ways[CHAINS];
 
 static uint64_t mix(uint64_t hash, uint64_t with)
@@ -222,7 +228,25 @@ static uint64_t chain_here(uint64_t *near)
     return hash | 1;
 }
 
-static void count_way(uint64_t chain, uint64_t near)
+static void *main_thread;
+extern void *__libc_stack_end;
+
+/* Who calls, at @caller, from how deep a stack, at @frame; never 0. */
+static uint64_t deep_here(void *caller, void *frame)
+{
+    void *thread = __builtin_thread_pointer();
+    void *top = thread == main_thread ? __libc_stack_end : thread;
+    uint64_t at = (uint64_t)caller - (uint64_t)program_from;
+    bool own =
+        (uintptr_t)caller >= program_from && (uintptr_t)caller < program_to;
+
+    /* Of a library's module the place in its page is the same everywhere. */
+    return mix(mix(0, own ? at : (uint64_t)caller % 4096),
+               (uint64_t)((char *)top - (char *)frame)) |
+           1;
+}
+
+static void count_way(uint64_t chain, uint64_t near, uint64_t deep)
 {
     for (size_t i = 0; i < CHAINS; i++) {
         size_t at = (chain / 2 + i) % CHAINS;
@@ -232,6 +256,9 @@ static void count_way(uint64_t chain, uint64_t near)
             there == chain) {
             atomic_fetch_add(&ways[at].calls, 1);
             atomic_store(&ways[at].near, near);
+            there = atomic_exchange(&ways[at].deep, deep);
+            if (there && there != deep)
+                atomic_store(&ways[at].deeps, true);
             return;
         }
     }
@@ -239,17 +266,19 @@ static void count_way(uint64_t chain, uint64_t near)
 }
 
 /* Whether this call counts; where ways are asked for, it is counted there. */
-static bool counts(void)
+static bool counts(uint64_t deep)
 {
     uint64_t chain, near;
 
     /* Once one has failed, and all that follow are to, any does. */
     if (!chains_file && (!only || (always && atomic_load(&fired))))
         return true;
+    if (only_deep && deep != only_deep)
+        return false;
     inside++;
     chain = chain_here(&near);
     if (chains_file)
-        count_way(chain, near);
+        count_way(chain, near, deep);
     inside--;
     return !only || chain == only;
 }
@@ -267,14 +296,14 @@ static void kill_once(void)
     syscall(SYS_kill, getpid(), SIGKILL);
 }
 
-static bool fails(enum kind k)
+static bool fails_at(enum kind k, uint64_t deep)
 {
     long n;
     int saved = errno;
 
     if (!armed || k != kind || inside)
         return false;
-    if (!counts()) {
+    if (!counts(deep)) {
         errno = saved;
         return false;
     }
@@ -296,14 +325,24 @@ static bool fails(enum kind k)
     return true;
 }
 
-static bool fails_alloc(void *caller)
+static bool fails(enum kind k)
+{
+    return fails_at(k, 1);
+}
+
+static bool fails_alloc(void *caller, void *frame)
 {
     uintptr_t at = (uintptr_t)caller;
 
     if (!armed || inside)
         return false;
-    return fails(at >= program_from && at < program_to ? ALLOC : LIBALLOC);
+    return fails_at(at >= program_from && at < program_to ? ALLOC : LIBALLOC,
+                    deep_here(caller, frame));
 }
+
+/* Of the call that a function of this library's takes the place of. */
+#define ALLOC_FAILS()                                                          \
+    fails_alloc(__builtin_return_address(0), __builtin_frame_address(0))
 
 static bool is_ours(const char *path)
 {
@@ -336,7 +375,7 @@ void *malloc(size_t n)
     if (!next_malloc && inside)
         return arena_take(n);
     NEXT(malloc);
-    return fails_alloc(__builtin_return_address(0)) ? NULL : next_malloc(n);
+    return ALLOC_FAILS() ? NULL : next_malloc(n);
 }
 
 void *calloc(size_t count, size_t size)
@@ -344,8 +383,7 @@ void *calloc(size_t count, size_t size)
     if (!next_calloc && inside)
         return arena_take(count * size); /* static storage is zero */
     NEXT(calloc);
-    return fails_alloc(__builtin_return_address(0)) ? NULL
-                                                    : next_calloc(count, size);
+    return ALLOC_FAILS() ? NULL : next_calloc(count, size);
 }
 
 void *realloc(void *p, size_t n)
@@ -361,7 +399,7 @@ void *realloc(void *p, size_t n)
             memcpy(q, p, had < n ? had : n);
         return q;
     }
-    return fails_alloc(__builtin_return_address(0)) ? NULL : next_realloc(p, n);
+    return ALLOC_FAILS() ? NULL : next_realloc(p, n);
 }
 
 void *reallocarray(void *p, size_t count, size_t size)
@@ -373,7 +411,7 @@ void *reallocarray(void *p, size_t count, size_t size)
         return NULL;
     }
     NEXT(realloc);
-    return fails_alloc(__builtin_return_address(0)) ? NULL : next_realloc(p, n);
+    return ALLOC_FAILS() ? NULL : next_realloc(p, n);
 }
 
 void free(void *p)
@@ -387,24 +425,19 @@ void free(void *p)
 int posix_memalign(void **out, size_t align, size_t n)
 {
     NEXT(posix_memalign);
-    return fails_alloc(__builtin_return_address(0))
-               ? ENOMEM
-               : next_posix_memalign(out, align, n);
+    return ALLOC_FAILS() ? ENOMEM : next_posix_memalign(out, align, n);
 }
 
 void *aligned_alloc(size_t align, size_t n)
 {
     NEXT(aligned_alloc);
-    return fails_alloc(__builtin_return_address(0))
-               ? NULL
-               : next_aligned_alloc(align, n);
+    return ALLOC_FAILS() ? NULL : next_aligned_alloc(align, n);
 }
 
 void *memalign(size_t align, size_t n)
 {
     NEXT(memalign);
-    return fails_alloc(__builtin_return_address(0)) ? NULL
-                                                    : next_memalign(align, n);
+    return ALLOC_FAILS() ? NULL : next_memalign(align, n);
 }
 
 void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
@@ -659,6 +692,8 @@ static bool read_fault(const char *text)
     nth = strtol(text + len + 1, &end, 10);
     if (*end == '@')
         only = strtoull(end + 1, &end, 16);
+    if (*end == '/')
+        only_deep = strtoull(end + 1, &end, 16);
     always = strcmp(end, ":always") == 0;
     hangs = strcmp(end, ":hang") == 0;
     kills = strcmp(end, ":kill") == 0;
@@ -696,6 +731,7 @@ __attribute__((constructor)) static void arm(void)
     backtrace(frame, 4); /* loads what it needs now */
     inside--;
     dl_iterate_phdr(find_program, NULL);
+    main_thread = __builtin_thread_pointer();
     armed = true;
 }
 
@@ -713,9 +749,11 @@ __attribute__((destructor)) static void disarm(void)
     if (chains_file && (fd = append_to(chains_file)) >= 0) {
         for (size_t i = 0; i < CHAINS; i++)
             if (ways[i].chain)
-                say(fd, "%llx %ld %llx\n", (unsigned long long)ways[i].chain,
+                say(fd, "%llx %ld %llx %llx\n",
+                    (unsigned long long)ways[i].chain,
                     atomic_load(&ways[i].calls),
-                    (unsigned long long)ways[i].near);
+                    (unsigned long long)ways[i].near,
+                    ways[i].deeps ? 0ULL : (unsigned long long)ways[i].deep);
         syscall(SYS_close, fd);
     }
 }

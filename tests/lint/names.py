@@ -22,6 +22,7 @@ APART = ("apps/direct/", "apps/examples/", "apps/plugins/")
 FOR_TESTS = {
     "mem_fail_at": "lets an allocation fail",
     "mem_failed": "the same",
+    "mem_fail_left": "the same, after a while",
     "mem_outstanding": "finds what was not released",
     "disk_replace": "lets the disk fail",
     "store_check": "invariants of a whole store, too dear for the product",

@@ -360,19 +360,24 @@ class Faults(Case):
     def ways(self, kind):
         """Each way to a call of @kind in the job, how often it is come at the
         least, since threads differ a little from job to job; and its near part.
+        Its name has the depth of its stack, where that is always the same.
         """
-        least, near = {}, {}
+        least, near, deep = {}, {}, {}
         for _ in range(2):
             self.point(f"{kind}:0")
             text = (self.chains_file.read_text()
                     if self.chains_file.exists() else "")
             most = {}  # of several processes
             for line in text.splitlines():
-                chain, calls, near[chain] = line.split()
+                chain, calls, near[chain], at = line.split()
                 most[chain] = max(most.get(chain, 0), int(calls))
+                if deep.setdefault(chain, at) != at:
+                    deep[chain] = "0"
             for chain, calls in most.items():
                 least[chain] = min(least.get(chain, calls), calls)
-        return [(near[chain], chain, least[chain]) for chain in sorted(least)]
+        return [(near[chain],
+                 chain if deep[chain] == "0" else f"{chain}/{deep[chain]}",
+                 least[chain]) for chain in sorted(least)]
 
     def try_point(self, kind, nth, mode, found):
         fault = f"{kind}:{nth}:{mode}"
@@ -446,13 +451,15 @@ class Faults(Case):
             if which == "last" and calls == 1:
                 continue
             done = (kind, which, mode)
+            plain = chain.partition("/")[0]
             marks = {"program": (*done, near), "role": (*done, name, near),
-                     "all": (*done, name, chain)}
+                     "all": (*done, name, plain)}
             if LEDGER.has(marks[news]):
                 continue
             LEDGER.add(marks.values())
             nth = 1 if which == "first" else calls
-            reached = self.try_point(kind, f"{nth}@{chain}", mode, found)
+            reached = (self.try_point(kind, f"{nth}@{chain}", mode, found) or
+                       self.try_point(kind, f"{nth}@{plain}", mode, found))
             points += reached
             missed += not reached
         self.tell(f"{kind} {which} {mode}, new to {news}", points,

@@ -65,6 +65,7 @@ static struct {
     struct rng rng;
     struct sim_disk_faults faults;
     struct sim_disk_stats stats;
+    unsigned process; /* since the faults were set */
     uint64_t used;
     bool dead;         /* the process that calls was killed */
     const char *about; /* path of the call that is made; borrowed for it */
@@ -319,13 +320,28 @@ static bool may_fail(void)
     return !f->below || strncmp(disk.about, f->below, strlen(f->below)) == 0;
 }
 
-static bool fails_now(const char *path)
+/* Whether it is the call that is told to. */
+static bool is_told(enum sim_disk_call call)
 {
+    const struct sim_disk_faults *f = &disk.faults;
+    uint64_t n;
+
+    if (disk.process != f->process)
+        return false;
+    n = ++disk.stats.called[call];
+    return f->nth > 0 && f->call == call &&
+           (n == f->nth || (f->forever && n > f->nth));
+}
+
+static bool fails_now(enum sim_disk_call call, const char *path)
+{
+    bool told = !disk.dead && is_told(call);
+
     disk.about = path;
-    if (!disk.dead && (!may_fail() || !chance(disk.faults.error)))
+    if (!told && !disk.dead && (!may_fail() || !chance(disk.faults.error)))
         return false;
     disk.stats.failed += !disk.dead;
-    errno = EIO;
+    errno = told ? disk.faults.with : EIO;
     return true;
 }
 
@@ -399,7 +415,7 @@ static int sim_open(const char *path, int flags, mode_t mode)
     int file = n ? n->file : -1, fd;
 
     (void)mode;
-    if (fails_now(path))
+    if (fails_now(SIM_DISK_OPEN, path))
         return -1;
     if (!n && !(flags & O_CREAT))
         return refuse(ENOENT);
@@ -427,7 +443,7 @@ ssize_t sim_disk_read_at(int fd, void *buffer, size_t n, uint64_t offset)
     struct content *c = &file_of(fd)->now;
     uint64_t left = offset < c->n ? c->n - offset : 0;
 
-    if (fails_now(path_of(fd)))
+    if (fails_now(SIM_DISK_READ, path_of(fd)))
         return -1;
     n = n < left ? n : left;
     if (n)
@@ -450,7 +466,7 @@ static ssize_t sim_write_at(int fd, const void *buffer, size_t n,
     struct file *f = file_of(fd);
     uint64_t more = offset + n > f->now.n ? offset + n - f->now.n : 0;
 
-    if (fails_now(path_of(fd)) || has_no_room(more))
+    if (fails_now(SIM_DISK_WRITE, path_of(fd)) || has_no_room(more))
         return -1;
     content_put(&f->now, offset, buffer, n);
     disk.used += more;
@@ -473,7 +489,7 @@ static int sim_size(int fd, uint64_t *bytes)
 {
     if (file_of(fd)->folder)
         return refuse(EISDIR);
-    if (fails_now(path_of(fd)))
+    if (fails_now(SIM_DISK_SIZE, path_of(fd)))
         return -1;
     *bytes = file_of(fd)->now.n;
     return 0;
@@ -483,7 +499,7 @@ static int sim_resize(int fd, uint64_t bytes)
 {
     struct file *f = file_of(fd);
 
-    if (fails_now(path_of(fd)) ||
+    if (fails_now(SIM_DISK_TRUNCATE, path_of(fd)) ||
         has_no_room(bytes > f->now.n ? bytes - f->now.n : 0))
         return -1;
     disk.used += bytes - f->now.n;
@@ -499,7 +515,7 @@ static int sim_fsync(int fd)
     struct file *f = file_of(fd);
 
     disk.stats.flushes++;
-    if (fails_now(path_of(fd))) {
+    if (fails_now(SIM_DISK_SYNC, path_of(fd))) {
         if (!disk.dead)
             pending_clear(f);
         return -1;
@@ -531,7 +547,7 @@ static int sim_rename(const char *from, const char *to)
 {
     struct name *a = find(from), *b = find(to);
 
-    if (fails_now(to))
+    if (fails_now(SIM_DISK_RENAME, to))
         return -1;
     if (!a)
         return refuse(ENOENT);
@@ -546,7 +562,7 @@ static int sim_exchange(const char *a, const char *b)
 {
     struct name *at = find(a), *to = find(b);
 
-    if (fails_now(a))
+    if (fails_now(SIM_DISK_RENAME, a))
         return -1;
     if (!at || !to)
         return refuse(ENOENT);
@@ -558,7 +574,7 @@ static int sim_link(const char *from, const char *to)
 {
     struct name *a = find(from);
 
-    if (fails_now(to))
+    if (fails_now(SIM_DISK_RENAME, to))
         return -1;
     if (!a || find(to))
         return refuse(a ? EEXIST : ENOENT);
@@ -570,7 +586,7 @@ static int take_away(const char *path, bool folder)
 {
     struct name *n = find(path);
 
-    if (fails_now(path))
+    if (fails_now(SIM_DISK_UNLINK, path))
         return -1;
     if (!n)
         return refuse(ENOENT);
@@ -596,7 +612,7 @@ static int sim_rmdir(const char *path)
 static int sim_mkdir(const char *path, mode_t mode)
 {
     (void)mode;
-    if (fails_now(path))
+    if (fails_now(SIM_DISK_MKDIR, path))
         return -1;
     if (find(path))
         return refuse(EEXIST);
@@ -633,6 +649,7 @@ void sim_disk_kill(void)
 void sim_disk_process_ends(void)
 {
     disk.dead = false;
+    disk.process++;
     for (int i = 0; i < OPEN_FILES_MAX; i++)
         disk.open[i].file = -1;
     collect();
@@ -708,6 +725,18 @@ void sim_disk_set_faults(const struct sim_disk_faults *faults)
     static const struct sim_disk_faults none;
 
     disk.faults = faults ? *faults : none;
+    disk.process = 0;
+    memset(disk.stats.called, 0, sizeof(disk.stats.called));
+}
+
+const char *sim_disk_call_name(enum sim_disk_call call)
+{
+    static const char *const names[SIM_DISK_CALLS] = {
+        "open",   "read",  "write",    "sync", "rename",
+        "unlink", "mkdir", "truncate", "size"};
+
+    assert((unsigned)call < SIM_DISK_CALLS);
+    return names[call];
 }
 
 struct sim_disk_stats sim_disk_stats(void)

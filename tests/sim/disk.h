@@ -25,19 +25,40 @@
 #define SIM_DISK_STATE "/simulated"
 #define SIM_DISK_SNAPSHOTS "/simulated/snapshots"
 
+enum sim_disk_call {
+    SIM_DISK_OPEN,
+    SIM_DISK_READ,
+    SIM_DISK_WRITE,
+    SIM_DISK_SYNC,
+    SIM_DISK_RENAME, /* exchange and link, too */
+    SIM_DISK_UNLINK, /* rmdir, too */
+    SIM_DISK_MKDIR,
+    SIM_DISK_TRUNCATE,
+    SIM_DISK_SIZE,
+    SIM_DISK_CALLS
+};
+const char *sim_disk_call_name(enum sim_disk_call call);
+
 struct sim_disk_faults {
     uint64_t room;     /* bytes that fit; 0: no bound */
     double error;      /* probability that a call fails with EIO */
     double full;       /* the same with ENOSPC, of those that need room */
     const char *below; /* only what is called so in the beginning fails; NULL:
                         * all */
+    /* The nth call of one kind fails, from 1; 0: none does. */
+    uint64_t nth;
+    enum sim_disk_call call;
+    int with;         /* errno */
+    bool forever;     /* all that follow, too, until the process ends */
+    unsigned process; /* whose calls: 0 is the first, 1 who resumes it, ... */
 };
 
 /* An empty disk, in the system's place from here on, for SQLite too. */
 void sim_disk_init(uint64_t seed);
 void sim_disk_deinit(void);
 
-/* In effect until the next call; NULL: none. */
+/* In effect until the next call; NULL: none. Calls of each kind are counted
+ * from here on, of the process that `process` names. */
 void sim_disk_set_faults(const struct sim_disk_faults *faults);
 
 /* The process was killed: nothing reaches the disk any more, whatever is still
@@ -55,6 +76,7 @@ void sim_disk_power_cut(void);
 /* Calls that failed; names and sectors that power cuts took. */
 struct sim_disk_stats {
     uint64_t failed, full, lost_names, lost_sectors, calls, flushes;
+    uint64_t called[SIM_DISK_CALLS]; /* of the process whose calls count */
 };
 struct sim_disk_stats sim_disk_stats(void);
 

@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/state/replay.h"
+#include "tests/sim/scarce.h"
 #include "tuner/history/journal_io.h"
 
 #include <assert.h>
@@ -56,8 +57,15 @@ struct durable *durable_new(uint64_t seed)
 
 static void close_journal(struct durable *d)
 {
-    journal_close(d->journal);
+    SCARCE(journal_close(d->journal));
     d->journal = NULL;
+}
+
+/* The process that runs has ended. */
+static void process_ends(void)
+{
+    sim_disk_process_ends();
+    scarce_process_ends();
 }
 
 void durable_free(struct durable *d)
@@ -136,11 +144,12 @@ static enum err take_up(struct durable *d, struct history *h, bool *over,
                         struct fault *f)
 {
     struct replayed r;
-    enum err err = replay_run(d->journal, SIM_DISK_STATE, run_id, &r, f);
+    enum err err;
 
+    SCARCE(err = replay_run(d->journal, SIM_DISK_STATE, run_id, &r, f));
     if (err == ERR_NOENT) {
         must(!d->begun, "the run is gone");
-        err = journal_begin_run(d->journal, run_id, "sim", "{}", 1, f);
+        SCARCE(err = journal_begin_run(d->journal, run_id, "sim", "{}", 1, f));
         d->begun |= !err;
         return err;
     }
@@ -153,7 +162,7 @@ static enum err take_up(struct durable *d, struct history *h, bool *over,
     *over = !replay_resumable(&r) || (history_finished(&r.history) &&
                                       r.history.end.status != RUN_INTERRUPTED);
     if (!*over)
-        err = journal_continue_run(d->journal, run_id, f);
+        SCARCE(err = journal_continue_run(d->journal, run_id, f));
     if (!*over && !err) /* it has flushed what was there */
         d->durable = d->committed;
     if (!err || *over) {
@@ -174,14 +183,14 @@ enum err durable_open(struct durable *d, struct history *h, bool *over,
     *over = false;
     history_init(h);
     if (!err)
-        err = journal_open(SIM_DISK_STATE, true, 0, &d->journal, f);
+        SCARCE(err = journal_open(SIM_DISK_STATE, true, 0, &d->journal, f));
     if (!err)
         err = take_up(d, h, over, f);
     if (!err && !*over)
         return ERR_OK;
     d->refused += err != ERR_OK;
     close_journal(d);
-    sim_disk_process_ends();
+    process_ends();
     return err;
 }
 
@@ -190,13 +199,20 @@ enum err durable_open(struct durable *d, struct history *h, bool *over,
 enum err durable_append(struct durable *d, const struct record *r,
                         struct fault *f)
 {
-    json_t *json = record_to_json(r);
-    char *text = json ? json_write(json, 0) : NULL;
-    enum err err;
+    json_t *json;
+    char *text;
+    enum err err = ERR_NOMEM;
 
-    must(text != NULL, "a record has no JSON");
-    err = journal_append(d->journal, record_kind_name(r->kind), text,
-                         strlen(text), 1, f);
+    scarce_begin();
+    json = record_to_json(r);
+    text = json ? json_write(json, 0) : NULL;
+    if (text)
+        err = journal_append(d->journal, record_kind_name(r->kind), text,
+                             strlen(text), 1, f);
+    else
+        fault_set(f, err, "journal: out of memory");
+    scarce_end();
+    must(text || scarce_failed(), "a record has no JSON");
     if (!err)
         json_array_append(d->record, json);
     json_decref(json);
@@ -206,7 +222,9 @@ enum err durable_append(struct durable *d, const struct record *r,
 
 enum err durable_commit(struct durable *d, bool durable, struct fault *f)
 {
-    enum err err = journal_commit(d->journal, durable, f);
+    enum err err;
+
+    SCARCE(err = journal_commit(d->journal, durable, f));
 
     if (err)
         return err;
@@ -218,9 +236,9 @@ enum err durable_commit(struct durable *d, bool durable, struct fault *f)
 
 void durable_end(struct durable *d, const char *status, const char *reason)
 {
-    journal_end_run(d->journal, status, reason, NULL, 1, NULL);
+    SCARCE(journal_end_run(d->journal, status, reason, NULL, 1, NULL));
     close_journal(d);
-    sim_disk_process_ends();
+    process_ends();
 }
 
 void durable_kill(struct durable *d, bool machine)
@@ -232,6 +250,7 @@ void durable_kill(struct durable *d, bool machine)
         sim_disk_power_cut();
     else
         sim_disk_process_ends();
+    scarce_process_ends();
 }
 
 /* ---- snapshots and models ------------------------------------------------ */
@@ -266,14 +285,14 @@ enum err durable_snapshot_begin(struct durable *d, const char *path,
     assert(n <= SNAPSHOT_BYTES_MAX);
     join(tmp, path, ".tmp");
     sim_disk_remove(tmp); /* of a process that was killed */
-    err = folder_new(tmp, FOLDER_SHARED, f);
+    SCARCE(err = folder_new(tmp, FOLDER_SHARED, f));
     join(file, tmp, "/shard-0");
     if (!err)
-        err = file_write(file, bytes, n, f);
+        SCARCE(err = file_write(file, bytes, n, f));
     digest_text(bytes, n, digest);
     join(file, tmp, "/manifest.json");
     if (!err)
-        err = file_write(file, digest, strlen(digest), f);
+        SCARCE(err = file_write(file, digest, strlen(digest), f));
     if (err)
         sim_disk_remove(tmp);
     return err;
@@ -287,12 +306,12 @@ enum err durable_snapshot_end(struct durable *d, const char *path,
 
     (void)d;
     join(tmp, path, ".tmp");
-    err = file_rename(tmp, path, f);
+    SCARCE(err = file_rename(tmp, path, f));
     if (err) {
         sim_disk_remove(tmp);
         return err;
     }
-    err = disk_flush_parent(NULL, path, f);
+    SCARCE(err = disk_flush_parent(NULL, path, f));
     if (err)
         sim_disk_remove(path);
     return err;
@@ -304,10 +323,11 @@ static enum err read_checked(const char *file, const char *manifest, void *out,
     char digest[DIGEST_BYTES];
     char *bytes = NULL, *text = NULL;
     size_t len = 0, text_len = 0;
-    enum err err = file_read(manifest, DIGEST_BYTES, &text, &text_len, f);
+    enum err err;
 
+    SCARCE(err = file_read(manifest, DIGEST_BYTES, &text, &text_len, f));
     if (!err)
-        err = file_read(file, SNAPSHOT_BYTES_MAX, &bytes, &len, f);
+        SCARCE(err = file_read(file, SNAPSHOT_BYTES_MAX, &bytes, &len, f));
     if (!err) {
         digest_text(bytes, len, digest);
         if (len != n || strcmp(text, digest) != 0)
@@ -354,8 +374,11 @@ void durable_sweep(struct durable *d, const struct history *h)
 enum err durable_model(struct durable *d, const void *bytes, size_t n,
                        struct fault *f)
 {
+    enum err err;
+
     (void)d;
-    return file_write(MODEL, bytes, n, f);
+    SCARCE(err = file_write(MODEL, bytes, n, f));
+    return err;
 }
 
 bool durable_has_model(const struct durable *d, const void *bytes, size_t n)

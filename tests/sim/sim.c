@@ -25,6 +25,7 @@ enum {
     STEPS_MAX = 400000,
     TRIED_MAX = 16384,
     DISK_MAX = 64,
+    TRIES_MAX = 10,   /* of what finds no memory: as the shell's */
     RESUMES_MAX = 300 /* by whoever runs it: then it does not end */
 };
 
@@ -618,10 +619,29 @@ static void store_all(struct sim *s)
         commit(s, durable);
 }
 
+static void no_memory(struct sim *s)
+{
+    give_up(s, &(struct fault){.code = ERR_NOMEM, .text = "out of memory"});
+}
+
+/* As the session does (cli/run/session.c). */
+static enum err take_in(struct sim *s, const struct record *r)
+{
+    enum err err = ERR_NOMEM;
+
+    for (int i = 0; err == ERR_NOMEM && i < TRIES_MAX; i++)
+        SCARCE(err = history_apply(&s->history, r));
+    return err;
+}
+
 static void take_record(struct sim *s, const struct record *r)
 {
-    enum err err = history_apply(&s->history, r);
+    enum err err = take_in(s, r);
 
+    if (err == ERR_NOMEM && s->storage.durable) {
+        no_memory(s);
+        return;
+    }
     REQUIRE(s, err == ERR_OK, "history refuses a %s record: %s",
             record_kind_name(r->kind), err_text(err));
     if (s->options->trace)
@@ -851,7 +871,7 @@ static void give(struct sim *s, struct tuner_event *event)
             tuner_actions_deinit(&s->actions);
         mem_fail_at(1 + (int64_t)rng_below(&s->faults, 3), 0);
     }
-    err = tuner_step(s->tuner, event, &s->actions);
+    SCARCE(err = tuner_step(s->tuner, event, &s->actions));
     s->out->faults += (unsigned)mem_failed();
     mem_fail_at(0, 0);
     s->out->steps++;
@@ -859,6 +879,12 @@ static void give(struct sim *s, struct tuner_event *event)
         REQUIRE(s, s->actions.count == 0, "a step that fails has actions");
         s->out->failed_steps++;
         err = tuner_step(s->tuner, event, &s->actions);
+    }
+    for (int i = 1; err == ERR_NOMEM && i < TRIES_MAX; i++)
+        SCARCE(err = tuner_step(s->tuner, event, &s->actions));
+    if (err == ERR_NOMEM && s->storage.durable) {
+        no_memory(s);
+        return;
     }
     REQUIRE(s, err == ERR_OK || (err == ERR_PROTO && s->f->lies),
             "a step fails: %s", err_text(err));
@@ -1480,7 +1506,8 @@ static const struct setting *initial_of(const struct sim *s,
     return out;
 }
 
-static void prepare(struct sim *s)
+/* False: there is no tuner, for want of memory. */
+static bool prepare(struct sim *s)
 {
     const struct sim_family *f = s->f;
     enum err err = space_from_text(f->space, &s->space, NULL);
@@ -1508,6 +1535,8 @@ static void prepare(struct sim *s)
     o.seed = s->seed;
     o.snapshot_every_s = f->snapshot_s > 0 ? f->snapshot_s : 20;
     o.snapshot_dir = s->storage.durable ? SIM_DISK_SNAPSHOTS : "/disk";
+    if (s->storage.durable)
+        o.model_dir = SIM_DISK_STATE "/model";
     if (s->out->crashed && history_records(&s->history) > 0)
         o.resume = &s->history;
     o.restarts = s->options->restarts ? s->out->crashed : 0;
@@ -1518,8 +1547,14 @@ static void prepare(struct sim *s)
         o.max_time_s = f->max_time_s;
     if (f->target_metric > 0)
         o.target_metric = f->target_metric;
-    err = tuner_new(&o, &s->tuner, NULL);
+    SCARCE(err = tuner_new(&o, &s->tuner, NULL));
+    if (err == ERR_NOMEM && s->storage.durable) {
+        s->tuner = NULL;
+        no_memory(s);
+        return false;
+    }
     assert(!err);
+    return true;
 }
 
 static void init_branches(struct sim *s)
@@ -1638,8 +1673,8 @@ static void begin_again(struct sim *s)
     s->live = 1;
     s->branch_announced = s->freed_announced = BRANCH_NONE;
     s->now += 1;
-    prepare(s);
-    say_ready(s);
+    if (prepare(s))
+        say_ready(s);
 }
 
 /* Everything but journal and disk is gone; a new tuner, a new node. */
@@ -1720,11 +1755,15 @@ static void draw_blows(struct sim *s)
     s->storage.power_at = next_blow(s, o->power_s);
     s->storage.node_at = next_blow(s, o->node_s);
     s->storage.silence_at = next_blow(s, o->silence_s);
+    if (o->killed_at_s > 0 && s->out->kills == 0)
+        s->storage.kill_at = o->killed_at_s;
 }
 
 static void calm_down(struct sim *s)
 {
-    if (s->storage.calm || s->now < s->options->storage->calm_s)
+    double calm_s = s->options->storage->calm_s;
+
+    if (s->storage.calm || calm_s == 0 || s->now < calm_s)
         return;
     s->storage.calm = true;
     sim_disk_set_faults(NULL);
@@ -1750,6 +1789,9 @@ static void open_storage(struct sim *s)
     } while (err);
     s->storage.flushed_s = s->now;
     s->storage.open = !over;
+    if (s->history.model.path[0]) /* journaled, and maybe not heard of */
+        s->out->loss =
+            physics_loss(&s->physics, &s->branch[s->history.model.branch].s);
     if (over) {
         s->finished = true;
         s->out->finish.status = s->history.end.status;
@@ -1850,11 +1892,16 @@ static bool end_storage(struct sim *s)
 /* What a run that has finished leaves is there whatever happens then. */
 static void check_storage(struct sim *s)
 {
+    struct sim_disk_stats called;
     struct history h;
     struct fault f = {0};
     bool over = false;
 
+    called = sim_disk_stats(); /* before they are counted anew */
+    s->out->allocations = scarce_calls();
+    s->out->ran_out = scarce_failed();
     sim_disk_set_faults(NULL);
+    scarce_set(NULL);
     durable_kill(s->storage.durable, true);
     REQUIRE(s, durable_open(s->storage.durable, &h, &over, &f) == ERR_OK,
             "its journal cannot be read: %s", f.text);
@@ -1867,6 +1914,7 @@ static void check_storage(struct sim *s)
             "its model is lost");
     history_deinit(&h);
     s->out->disk = sim_disk_stats();
+    memcpy(s->out->disk.called, called.called, sizeof(called.called));
 }
 
 static void start_storage(struct sim *s)
@@ -1876,6 +1924,7 @@ static void start_storage(struct sim *s)
     s->storage.durable = durable_new(s->seed);
     rng_init(&s->weather, rng_mix(s->seed, 96));
     sim_disk_set_faults(&s->options->storage->faults);
+    scarce_set(s->options->storage->scarce);
     open_storage(s);
     draw_blows(s);
 }
@@ -1932,8 +1981,8 @@ void sim_run(const struct sim_family *family, uint64_t seed,
     if (s->options->crashes || s->options->crash_s > 0 || s->options->journal)
         s->journal = json_array();
     start_storage(s);
-    prepare(s);
-    say_ready(s);
+    if (prepare(s))
+        say_ready(s);
     while (
         (!s->finished || s->crashing || resumable(s) || s->storage.durable) &&
         !out->hung) {
@@ -1971,5 +2020,7 @@ void sim_run(const struct sim_family *family, uint64_t seed,
         check_storage(s);
     durable_free(s->storage.durable);
     finish(s);
+    if (s->options->storage)
+        tuner_actions_deinit(&s->actions); /* a process of its own */
     actions = s->actions;
 }

@@ -12,6 +12,7 @@
 #define TESTS_SIM_SIM_H
 
 #include "tests/sim/disk.h"
+#include "tests/sim/scarce.h"
 #include "tuner/core/tuner.h"
 #include "tuner/history/history.h"
 
@@ -164,6 +165,8 @@ struct sim_result {
     unsigned resumes;   /* by whoever runs it */
     unsigned unwritten; /* snapshots and models that failed */
     struct sim_disk_stats disk;
+    int64_t allocations; /* that scarce.h counted */
+    bool ran_out;
 };
 
 /* @trace, if not NULL: every action as a line of text is appended (mem_realloc;
@@ -195,7 +198,9 @@ struct sim_storage {
     double node_s;    /* the node is lost; the tuner starts another */
     double silence_s; /* the line is dead for a while: messages are late */
     struct sim_disk_faults faults;
-    double calm_s; /* from then on nothing happens any more */
+    double calm_s; /* from then on nothing happens any more; 0: never */
+    const struct scarce *scarce; /* NULL: memory never runs out */
+    double killed_at_s; /* tuner and node are killed then, once; 0: not */
 };
 
 /* Whether a test runs fewer seeds and moments than it could: under the address

@@ -241,9 +241,13 @@ static bool all_here(const struct crew *w)
 static void send_text(struct crew *w, uint32_t node, const char *text,
                       size_t len, double now_s)
 {
-    enum err err = socket_send(w->o.socket, &w->peer[node], text, len);
+    enum err err = ERR_NOMEM;
 
-    if (err == ERR_LIMIT)
+    for (int i = 0; err == ERR_NOMEM && i < CREW_SENDS_MAX; i++)
+        err = socket_send(w->o.socket, &w->peer[node], text, len);
+    if (err == ERR_NOMEM)
+        lose(w, node, true, now_s, "there is no memory for a message to it");
+    else if (err == ERR_LIMIT)
         lose(w, node, false, now_s, "the node does not take messages any more");
     else if (err)
         lose(w, node, true, now_s, "the node is not connected");

@@ -20,6 +20,7 @@
 enum {
     CREW_GARBAGE_MAX = 1000, /* messages of no use that a program may send */
     CREW_DECODES_MAX = 10,   /* tries to read one while memory is out */
+    CREW_SENDS_MAX = 10,     /* to send one, likewise */
     CREW_WORDS_MAX = 20      /* last lines, of 2 KiB in all */
 };
 

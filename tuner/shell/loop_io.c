@@ -131,10 +131,13 @@ static void journal_record(struct loop *l, const struct record *r)
     if (text)
         err = journal_append(l->o->journal, record_kind_name(r->kind), text,
                              strlen(text), clock_wall(), &f);
+    if (!err) {
+        err = h->record(h->ctx, r, text);
+        if (err)
+            fault_set(&f, err, "history: %s", err_text(err));
+    }
     if (err)
         give_up(l, &f);
-    else
-        h->record(h->ctx, r, text);
     mem_free(text);
     json_decref(json);
     if (r->kind == RECORD_EPOCH_ENDED)

@@ -28,8 +28,10 @@
  * the loop's thread, none may block. @ctx is the caller's. */
 struct loop_hooks {
     void *ctx;
-    /* @record is in the journal, as @json; borrowed. */
-    void (*record)(void *ctx, const struct record *record, const char *json);
+    /* @record is in the journal, as @json; borrowed. ERR_NOMEM ends the run for
+     * now: a history that lacks a record is no history to go on from. */
+    enum err (*record)(void *ctx, const struct record *record,
+                       const char *json);
     /* A message from the training system, before the core sees it; borrowed. */
     void (*message)(void *ctx, const struct msg *message);
     /* Called after every wait, at least each tick_ms. */

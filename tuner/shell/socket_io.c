@@ -318,14 +318,12 @@ enum err socket_receive(struct tuner_socket *s, struct socket_peer *from,
     return err;
 }
 
-enum err socket_send(struct tuner_socket *s, const struct socket_peer *to,
-                     const char *text, size_t len)
+/* Its address, and what is sent to it, which is taken. */
+static enum err send_parts(struct tuner_socket *s, const struct socket_peer *to,
+                           zmq_msg_t *part)
 {
     int n;
 
-    assert(to->len > 0);
-    assert(text);
-    assert(to->len > 0);
     do
         n = zmq_send(s->router, to->id, to->len, ZMQ_DONTWAIT | ZMQ_SNDMORE);
     while (n < 0 && errno == EINTR);
@@ -334,9 +332,27 @@ enum err socket_send(struct tuner_socket *s, const struct socket_peer *to,
     if (n < 0)
         return errno == EAGAIN ? ERR_LIMIT : ERR_IO;
     do
-        n = zmq_send(s->router, text, len, ZMQ_DONTWAIT);
+        n = zmq_msg_send(part, s->router, ZMQ_DONTWAIT);
     while (n < 0 && errno == EINTR);
     return n < 0 ? ERR_IO : ERR_OK;
+}
+
+/* The bytes have their memory before the address has left: after an address
+ * alone the next message's address would be taken for the bytes. */
+enum err socket_send(struct tuner_socket *s, const struct socket_peer *to,
+                     const char *text, size_t len)
+{
+    zmq_msg_t part;
+    enum err err;
+
+    assert(text);
+    assert(to->len > 0);
+    if (zmq_msg_init_size(&part, len) != 0)
+        return ERR_NOMEM;
+    memcpy(zmq_msg_data(&part), text, len);
+    err = send_parts(s, to, &part);
+    zmq_msg_close(&part);
+    return err;
 }
 
 bool socket_peer_same(const struct socket_peer *a, const struct socket_peer *b)

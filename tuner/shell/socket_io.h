@@ -51,7 +51,7 @@ enum err socket_receive(struct tuner_socket *s, struct socket_peer *from,
                         char **text, size_t *len);
 
 /* Errors: ERR_NODE the peer is not connected; ERR_LIMIT it has not taken
- * SOCKET_QUEUE_MAX messages; ERR_IO. */
+ * SOCKET_QUEUE_MAX messages; ERR_NOMEM; ERR_IO. Then nothing was sent. */
 enum err socket_send(struct tuner_socket *s, const struct socket_peer *to,
                      const char *text, size_t len);
 

@@ -7,6 +7,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tests/unit/fixture/check.h"
 
@@ -155,6 +157,48 @@ static void model_write_may_run_out_of_memory(void **state)
     assert_true(nth > 10);
 }
 
+/* Of an epoch, too: a model without its metric would be another. */
+static void model_of_an_epoch_may_run_out_of_memory(void **state)
+{
+    struct history h;
+    struct record r;
+    unsigned char *whole, *other;
+    size_t len, n;
+    int nth;
+
+    (void)state;
+    history_init(&h);
+    record_init(&r, RECORD_RUN_STARTED);
+    snprintf(r.run_started.metric, sizeof(r.run_started.metric), "accuracy");
+    assert_int_equal(history_apply(&h, &r), ERR_OK);
+    record_deinit(&r);
+    assert_int_equal(model_write_epoch(scratch_folder(), &h, NULL, "mlr-1",
+                                       "/data", NULL, NULL, NULL),
+                     ERR_OK);
+    whole = scratch_read(MODEL_FILE, &len);
+    assert_non_null(strstr((char *)whole, "accuracy"));
+    for (nth = 1;; nth++) {
+        int64_t before = mem_outstanding();
+        enum err err;
+
+        mem_fail_at(nth, 0);
+        err = model_write_epoch(scratch_folder(), &h, NULL, "mlr-1", "/data",
+                                NULL, NULL, NULL);
+        mem_fail_at(0, 0);
+        assert_int_equal(mem_outstanding(), before);
+        other = scratch_read(MODEL_FILE, &n);
+        assert_int_equal(n, len);
+        assert_memory_equal(other, whole, n);
+        free(other);
+        if (!err)
+            break;
+        assert_int_equal(err, ERR_NOMEM);
+    }
+    assert_true(nth > 15);
+    free(whole);
+    history_deinit(&h);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test)                                                        \
@@ -164,6 +208,7 @@ int main(void)
         IN_FOLDER(model_without_facts_is_whole),
         IN_FOLDER(model_faults_are_named),
         IN_FOLDER(model_write_may_run_out_of_memory),
+        IN_FOLDER(model_of_an_epoch_may_run_out_of_memory),
     };
 
     json_count_memory();

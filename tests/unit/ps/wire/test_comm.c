@@ -7,6 +7,8 @@
 
 #include <zmq.h>
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -641,6 +643,63 @@ static void comm_node_that_is_gone_ends_all_waits(void **state)
     assert_int_equal(c.node[0].code, ERR_NODE);
 }
 
+/* Whether ZeroMQ finds no memory for what this thread is to send. */
+static _Thread_local bool no_memory;
+
+/* In ZeroMQ's place. */
+int zmq_msg_init_size(zmq_msg_t *m, size_t size)
+{
+    union {
+        void *found;
+        int (*call)(zmq_msg_t *, size_t);
+    } next = {dlsym(RTLD_NEXT, "zmq_msg_init_size")};
+
+    if (!no_memory)
+        return next.call(m, size);
+    errno = ENOMEM;
+    return -1;
+}
+
+static int ask_in_vain(struct mlt_worker *w, void *arg)
+{
+    const struct node *n = arg;
+    int code = 0;
+
+    for (int i = 0; i < CLOCKS && !code; i++) {
+        no_memory = n->number == 0 && i == 3;
+        code = add_weights(w, i);
+        if (!code)
+            code = mlt_clock(w);
+    }
+    no_memory = false;
+    return code;
+}
+
+static int run_out(struct node *n)
+{
+    int code = mlt_ps_run(n->ps, init, n);
+
+    if (!code)
+        code = (int)ps_fork(n->ps, 1, 0, BRANCH_TRAINING);
+    if (!code)
+        code = (int)ps_activate(n->ps, 1);
+    return code ? code : mlt_ps_run(n->ps, ask_in_vain, n);
+}
+
+/* A worker that cannot send its question, and breaks the run off itself, does
+ * not wait for an answer. */
+static void comm_question_that_cannot_be_sent_ends_the_wait(void **state)
+{
+    static struct cluster c;
+
+    (void)state;
+    c = (struct cluster){
+        .nodes = 2, .workers = 1, .consistency = "bsp", .program = run_out};
+    run_cluster(&c);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(c.node[i].code, ERR_NODE);
+}
+
 /* ---- what does not belong ------------------------------------------------ */
 
 static void send_to(const char *endpoint, const void *bytes, size_t n)
@@ -725,6 +784,7 @@ int main(void)
         cmocka_unit_test(comm_missing_node_is_named),
         cmocka_unit_test(comm_other_tables_are_refused),
         cmocka_unit_test(comm_node_that_is_gone_ends_all_waits),
+        cmocka_unit_test(comm_question_that_cannot_be_sent_ends_the_wait),
         cmocka_unit_test(comm_strange_frames_are_ignored),
     };
 

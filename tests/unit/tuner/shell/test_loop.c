@@ -374,10 +374,14 @@ static char noticed[256];
 static const char *last_words; /* of a run that failed, the last line */
 static char words_of[256];
 
-static void hook_record(void *ctx, const struct record *record,
-                        const char *json)
+static bool no_memory_for_records;
+
+static enum err hook_record(void *ctx, const struct record *record,
+                            const char *json)
 {
     (void)ctx;
+    if (no_memory_for_records)
+        return ERR_NOMEM;
     if (record->kind == RECORD_RUN_FINISHED) {
         const json_t *words = record->run_finished.last_words;
 
@@ -386,11 +390,12 @@ static void hook_record(void *ctx, const struct record *record,
 
         snprintf(words_of, sizeof(words_of), "%s", line ? line : "");
         last_words = words_of;
-        return;
+        return ERR_OK;
     }
     assert_non_null(strstr(json, "\"decision\""));
     assert_int_equal(record->kind, RECORD_DECISION);
     records++;
+    return ERR_OK;
 }
 
 static void hook_tick(void *ctx, double now_s)
@@ -1123,6 +1128,19 @@ static void loop_step_without_memory_is_tried_again(void **state)
     assert_int_equal(result.own_error, ERR_NOMEM);
 }
 
+/* A run whose own history lacks a record does not go on with it; it can be
+ * resumed from the journal, which has all. */
+static void loop_record_without_memory_interrupts(void **state)
+{
+    (void)state;
+    no_memory_for_records = true;
+    run_loop("good", script_order);
+    no_memory_for_records = false;
+    assert_int_equal(result.own_error, ERR_NOMEM);
+    assert_int_equal(result.finish.status, RUN_INTERRUPTED);
+    assert_int_equal(records, 0);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
 
 int main(int argc, char **argv)
@@ -1152,6 +1170,7 @@ int main(int argc, char **argv)
         CASE(loop_timer_wakes_the_core),
         CASE(loop_without_journal_gives_up),
         CASE(loop_step_without_memory_is_tried_again),
+        CASE(loop_record_without_memory_interrupts),
     };
 
     if (argc > 5 && strcmp(argv[1], "node") == 0)

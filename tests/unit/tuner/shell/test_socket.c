@@ -5,6 +5,9 @@
 
 #include <zmq.h>
 
+#include <dlfcn.h>
+#include <errno.h>
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -85,6 +88,42 @@ static void socket_unknown_peer_is_an_error(void **state)
     assert_true(socket_peer_same(&nobody, &same));
     same.len = 5;
     assert_false(socket_peer_same(&nobody, &same));
+}
+
+static bool no_memory; /* for what ZeroMQ is to send */
+
+/* In ZeroMQ's place. */
+int zmq_msg_init_size(zmq_msg_t *m, size_t size)
+{
+    union {
+        void *found;
+        int (*call)(zmq_msg_t *, size_t);
+    } next = {dlsym(RTLD_NEXT, "zmq_msg_init_size")};
+
+    if (!no_memory)
+        return next.call(m, size);
+    errno = ENOMEM;
+    return -1;
+}
+
+/* A message that there is no memory for is not sent, nor a part of it: the next
+ * one arrives. */
+static void socket_message_without_memory_spoils_no_other(void **state)
+{
+    struct socket_peer from;
+    char *text, back[16];
+    size_t len;
+
+    (void)state;
+    send_text("hello", 0);
+    assert_int_equal(receive(&from, &text, &len), ERR_OK);
+    mem_free(text);
+    no_memory = true;
+    assert_int_equal(socket_send(&tuner, &from, "lost", 4), ERR_NOMEM);
+    no_memory = false;
+    assert_int_equal(socket_send(&tuner, &from, "config", 6), ERR_OK);
+    assert_int_equal(zmq_recv(node, back, sizeof(back), 0), 6);
+    assert_memory_equal(back, "config", 6);
 }
 
 /* A message of several parts is dropped whole; the next one is fine. */
@@ -264,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(socket_message_and_answer),
         CASE(socket_unknown_peer_is_an_error),
+        CASE(socket_message_without_memory_spoils_no_other),
         CASE(socket_message_of_parts_is_dropped),
         CASE(socket_without_memory_drops_the_message),
         CASE(socket_folder_is_private),
