@@ -172,8 +172,8 @@ enum err history_cool(struct history *h, uint64_t searches, uint64_t trials,
     for (size_t i = 0; i < trials; i++)
         if (!h->trial[i].ended)
             return ERR_FORMAT;
+    cool_searches(h, searches); /* which says what trials lose */
     cool_trials(h, trials);
-    cool_searches(h, searches);
     cool_choices(h, choices);
     shrink((void **)&h->search, &h->searches_cap, h->searches,
            sizeof(*h->search));

@@ -391,9 +391,23 @@ static void take_search(struct packed_bytes *in, struct history_search *s)
 
 /* ---- trials -------------------------------------------------------------- */
 
-enum { IS_INCUMBENT = 1, HAS_OUTLIVED = 2 };
+enum { IS_INCUMBENT = 1, HAS_OUTLIVED = 2, IS_EXACT = 4 };
 
-static void put_figures(struct text *out, const struct trial_figures *f)
+static void put_figure(struct text *out, double x, bool exact)
+{
+    if (exact)
+        pack_real(out, x);
+    else
+        put_short(out, x);
+}
+
+static double take_figure(struct packed_bytes *in, bool exact)
+{
+    return exact ? take_real(in) : take_short(in);
+}
+
+static void put_figures(struct text *out, const struct trial_figures *f,
+                        bool exact)
 {
     uint32_t last = f->points - 1;
 
@@ -401,64 +415,69 @@ static void put_figures(struct text *out, const struct trial_figures *f)
     pack_number(out, f->speed_unit);
     pack_real(out, f->noise);
     pack_real(out, f->range);
-    put_short(out, f->window_noise);
+    put_figure(out, f->window_noise, exact);
     pack_real(out, f->seconds);
     pack_number(out, f->samples);
     pack_number(out, f->clocks);
-    put_short(out, f->lead);
-    put_short(out, f->lead_se);
-    put_short(out, f->pace);
-    put_short(out, f->paced);
-    put_short(out, f->run_s);
+    put_figure(out, f->lead, exact);
+    put_figure(out, f->lead_se, exact);
+    put_figure(out, f->pace, exact);
+    put_figure(out, f->paced, exact);
+    put_figure(out, f->run_s, exact);
     pack_number(out, f->pairs);
     assert(f->points <= RECORD_POINTS_MAX);
     pack_number(out, f->points);
     for (uint32_t i = 0; i < f->points; i++) {
-        put_short(out, f->time_s[i]);
+        put_figure(out, f->time_s[i], exact);
         if (i < last)
-            put_short(out, f->loss[i]);
+            put_figure(out, f->loss[i], exact);
         else
             pack_real(out, f->loss[i]);
     }
 }
 
-static void take_figures(struct packed_bytes *in, struct trial_figures *f)
+static void take_figures(struct packed_bytes *in, struct trial_figures *f,
+                         bool exact)
 {
     f->speed = take_real(in);
     f->speed_unit = (enum speed_unit)take_number(in);
     f->noise = take_real(in);
     f->range = take_real(in);
-    f->window_noise = take_short(in);
+    f->window_noise = take_figure(in, exact);
     f->seconds = take_real(in);
     f->samples = take_number(in);
     f->clocks = take_number(in);
-    f->lead = take_short(in);
-    f->lead_se = take_short(in);
-    f->pace = take_short(in);
-    f->paced = take_short(in);
-    f->run_s = take_short(in);
+    f->lead = take_figure(in, exact);
+    f->lead_se = take_figure(in, exact);
+    f->pace = take_figure(in, exact);
+    f->paced = take_figure(in, exact);
+    f->run_s = take_figure(in, exact);
     f->pairs = (uint32_t)take_number(in);
     f->points = (uint32_t)take_number(in);
     assert(f->points <= RECORD_POINTS_MAX);
     for (uint32_t i = 0; i < f->points; i++) {
-        f->time_s[i] = take_short(in);
-        f->loss[i] = i + 1 < f->points ? take_short(in) : take_real(in);
+        f->time_s[i] = take_figure(in, exact);
+        f->loss[i] = i + 1 < f->points ? take_figure(in, exact) : take_real(in);
     }
 }
 
 static void put_trial(struct history *h, struct text *out,
                       const struct history_trial *t)
 {
+    /* A run may go back to it. */
+    bool exact = history_search(h, t->t.search) != NULL;
+
     pack_number(out, t->t.branch);
     pack_number(out, t->t.trial);
     pack_number(out, t->t.search);
     pack_number(out, t->t.label);
     pack_number(out, (t->t.incumbent ? IS_INCUMBENT : 0) |
-                         (t->outlived ? HAS_OUTLIVED : 0));
+                         (t->outlived ? HAS_OUTLIVED : 0) |
+                         (exact ? IS_EXACT : 0));
     pack_number(out, t->t.suggestion);
     pack_real(out, t->started_at_s);
     pack_real(out, t->ended_at_s);
-    put_figures(out, &t->t.figures);
+    put_figures(out, &t->t.figures, exact);
     put_text(out, t->t.reason);
     put_setting(h, out, t->t.setting);
 }
@@ -478,7 +497,7 @@ static void take_trial(struct packed_bytes *in, struct history_trial *t)
     t->t.suggestion = (uint32_t)take_number(in);
     t->started_at_s = take_real(in);
     t->ended_at_s = take_real(in);
-    take_figures(in, &t->t.figures);
+    take_figures(in, &t->t.figures, flags & IS_EXACT);
     take_text(in, t->t.reason, sizeof(t->t.reason));
 }
 

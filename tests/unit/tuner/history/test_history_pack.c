@@ -456,6 +456,51 @@ static void odd_search(struct world *w)
     feed(w, &r);
 }
 
+/* Of a search that a run may go back to no trial loses a bit, however many
+ * there are, read back or not. */
+static void history_of_a_large_search_is_exact(void **state)
+{
+    enum { MANY = HISTORY_TRIALS_WHOLE + 500 };
+    struct record r;
+    struct world w;
+
+    (void)state;
+    begin_training(&w);
+    for (uint32_t search = 1; search <= 2; search++) {
+        record_init(&r, RECORD_SEARCH_STARTED);
+        r.search_started.search = w.search = search;
+        r.search_started.trials_max = MANY;
+        r.search_started.tunables = json_object();
+        feed(&w, &r);
+        for (unsigned i = 1; i <= MANY && search == 1; i++)
+            odd_trial(&w, i);
+        if (search == 1) {
+            record_init(&r, RECORD_SEARCH_ENDED);
+            r.search_ended.search = 1;
+            feed(&w, &r);
+        }
+    }
+    for (unsigned i = 1; i <= 100; i++)
+        odd_trial(&w, MANY + i);
+    assert_true(w.h.cold_trial.rows >= MANY);
+    read_back(&w);
+    odd_trial(&w, MANY + 101);
+    for (unsigned i = 1; i <= MANY + 100; i++) {
+        const struct history *h[] = {&w.h, &w.twin};
+
+        for (int k = 0; k < 2; k++) {
+            struct history_trial is =
+                history_trial_at(h[k], history_trial_index(h[k], i));
+            struct record_trial was = trial_of(i, is.t.search, is.t.branch);
+
+            assert_memory_equal(&is.t.figures, &was.figures,
+                                sizeof(was.figures));
+        }
+    }
+    assert_twins(&w);
+    end(&w);
+}
+
 static void assert_search(const struct history *h, size_t i)
 {
     struct history_search s = history_search_at(h, i);
@@ -735,6 +780,7 @@ int main(void)
         cmocka_unit_test(history_read_back_folds_on_alike),
         cmocka_unit_test(history_of_a_long_run_is_bounded),
         cmocka_unit_test(history_of_what_is_over_takes_few_bytes),
+        cmocka_unit_test(history_of_a_large_search_is_exact),
         cmocka_unit_test(history_without_memory_for_the_cold_keeps_them_whole),
         cmocka_unit_test(history_packed_with_few_points_keeps_the_rest),
         cmocka_unit_test(history_packed_and_damaged_is_refused_or_sound),
