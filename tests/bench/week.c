@@ -26,7 +26,8 @@ enum {
     RETUNES = 120960, /* one in 5 s */
     MIB = 64,
     COMMIT_EVERY = 16, /* records */
-    LOOK_EVERY = 4     /* re-tunes */
+    LOOK_EVERY = 32,   /* re-tunes: as often as snapshots in 160 s */
+    BITS = 8           /* of random numbers */
 };
 
 struct week {
@@ -128,7 +129,8 @@ static void open_run(struct week *k, const char *state, const char *run,
         .search = history_searches_made(h),
         .trial = history_trials_made(h),
         .epoch = last->epoch,
-        .random = 1};
+        .random = 1,
+        .bits = BITS};
 }
 
 static void look(struct week *k)
@@ -182,7 +184,7 @@ int main(int argc, char **argv)
         retunes_one(&k.w);
         if (i % LOOK_EVERY == 0)
             look(&k);
-        if (i % 20 == 0 && (i <= 1000 || i % 10000 == 0))
+        if ((i <= 1000 && i % 40 == 0) || i % 2000 == 0)
             say(&k, i);
     }
     retunes_put(&k.w, &r);

@@ -189,11 +189,11 @@ static enum err apply_decision(struct history *h, const struct record *r)
     struct history_decision d = {
         .d = r->decision, .at_s = r->at_s, .clock = r->clock};
 
+    history_drop_half(h->decision, &h->decisions, sizeof(d),
+                      HISTORY_DECISIONS_MAX, &h->decisions_dropped);
     if (mem_grow((void **)&h->decision, &h->decisions_cap, sizeof(d),
                  h->decisions + 1))
         return ERR_NOMEM;
-    history_drop_half(h->decision, &h->decisions, sizeof(d),
-                      HISTORY_DECISIONS_MAX, &h->decisions_dropped);
     h->decision[h->decisions++] = d;
     if (strcmp(d.d.decision, "searcher_fallback") == 0 && d.d.numbers > 0)
         snprintf(h->fallback, sizeof(h->fallback), "%s", d.d.number[0].name);

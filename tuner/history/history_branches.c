@@ -281,10 +281,10 @@ enum err history_apply_slice(struct history *h, const struct record *r)
     assert(r->kind == RECORD_SLICE_SCHEDULED);
     if (!history_find(h, s.s.branch))
         return ERR_FORMAT;
-    if (mem_grow((void **)&h->slice, &h->slices_cap, sizeof(s), h->slices + 1))
-        return ERR_NOMEM;
     history_drop_half(h->slice, &h->slices, sizeof(s), HISTORY_SLICES_MAX,
                       &h->slices_dropped);
+    if (mem_grow((void **)&h->slice, &h->slices_cap, sizeof(s), h->slices + 1))
+        return ERR_NOMEM;
     h->slice[h->slices++] = s;
     if (isnan(h->first_clock_at_s)) {
         h->first_clock_at_s = r->at_s;

@@ -25,7 +25,9 @@ void history_mark_way(struct history *h, branch_id of, bool on);
  * for NULL. */
 json_t *history_hold(json_t *json, json_t *before);
 
-/* Makes room for one more in an array of at most @max: the older half goes. */
+/* Makes room for one more in an array of at most @max: the older half goes.
+ * Before the array is grown, which then does not fail: nor is it ever larger.
+ */
 void history_drop_half(void *items, size_t *len, size_t item_size, size_t max,
                        uint64_t *dropped);
 
