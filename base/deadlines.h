@@ -54,9 +54,10 @@
     X(NODES_BACK, 15000, "the same over tcp, and what was lost on the way",    \
       "both end, and are started again")                                       \
     X(NODES_BEAT, 5000,                                                        \
-      "an answer to a sign of life, over tcp, to who listens",                 \
-      "the connection is cut")                                                 \
-    X(NODES_ECHO, 30000, "the same, to who connected",                         \
+      "a sign of life over tcp: an answer to who listens, the kernel's for "   \
+      "who connected",                                                         \
+      "the connection is cut, and made again")                                 \
+    X(NODES_ECHO, 30000, "an answer to who connected",                         \
       "the connection is cut, and made again")                                 \
     /* a run or service that is to end */                                      \
     X(STOP_SNAPSHOT, 6000, "the snapshot of a run that got SIGTERM or SIGHUP", \

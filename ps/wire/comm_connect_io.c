@@ -4,12 +4,15 @@
 
 #include <zmq.h>
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-#define NS INT64_C(1000000000)
 #define MS INT64_C(1000000)
 
 /* ---- made ---------------------------------------------------------------- */
@@ -23,13 +26,16 @@ static void set_int(void *socket, int option, int value)
 }
 
 /* A connection over tcp may be gone at one end alone, or carry nothing any
- * more. Who listens asks once a second (meet_bind); who connected does too, and
- * waits longer, since what it asks may queue behind frames on a slow network.
+ * more. Who listens asks once a second (meet_bind); who connected does too.
+ * That is its word which the other's kernel has to take (TCP_MAXRT); for the
+ * answer it waits longer, since what it asks may queue behind frames on a slow
+ * network.
  */
 static void watch_tcp(struct comm_peer *p)
 {
     set_int(p->push, ZMQ_HEARTBEAT_IVL, MEET_BEAT_MS);
     set_int(p->push, ZMQ_HEARTBEAT_TIMEOUT, DEADLINE_NODES_ECHO_MS);
+    set_int(p->push, ZMQ_TCP_MAXRT, DEADLINE_NODES_BEAT_MS);
 }
 
 /* No high-water mark: what is under way is bounded by the links' windows. */
@@ -52,7 +58,8 @@ static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
     if (zmq_socket_monitor(p->push, events,
                            ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
                                ZMQ_EVENT_DISCONNECTED |
-                               ZMQ_EVENT_CONNECT_RETRIED) == 0)
+                               ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                               ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) == 0)
         p->monitor = zmq_socket(c->context, ZMQ_PAIR);
     err = run_key_apply(&c->meet.key, p->push, c->meet.peer[node].endpoint,
                         false, f);
@@ -126,7 +133,7 @@ static void resume(struct comm *c, uint32_t node)
     struct link *l = &p->link;
     bool failed = false;
 
-    log_event(LOG_INFO, "nodes_connected_again",
+    log_event(LOG_WARN, "nodes_connected_again",
               "node=%u peer=%u after_ms=%lld frames=%llu", c->shape->node, node,
               (long long)((clock_monotonic() - p->lost_at) / MS),
               (unsigned long long)(l->sent - p->released));
@@ -147,6 +154,58 @@ static void resume(struct comm *c, uint32_t node)
         comm_send_ack(c, node, link_ack(l, c->bytes, c->room));
 }
 
+/* ---- whether a port is closed -------------------------------------------- */
+
+void comm_stop_asking(struct comm_peer *p)
+{
+    if (p->asking)
+        close(p->asking - 1);
+    p->asking = 0;
+}
+
+static void begin_to_ask(struct comm_peer *p, const char *endpoint)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    char host[INET_ADDRSTRLEN];
+    unsigned short port;
+    int fd;
+
+    if (sscanf(endpoint, "tcp://%15[0-9.]:%hu", host, &port) != 2 ||
+        inet_pton(AF_INET, host, &to.sin_addr) != 1)
+        return;
+    to.sin_port = htons(port);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    p->asking = fd + 1;
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 ||
+        errno == EINPROGRESS)
+        return;
+    p->refused = errno == ECONNREFUSED;
+    comm_stop_asking(p);
+}
+
+/* A machine that refuses a connection lives, and its node does not. What a gate
+ * drops, or a network that is away, says nothing. */
+static void ask(struct comm_peer *p, const char *endpoint, time_ns now)
+{
+    struct pollfd item = {.fd = p->asking - 1, .events = POLLOUT};
+    int code = 0;
+    socklen_t size = sizeof(code);
+
+    p->ask_at = now + COMM_ASK_MS * MS;
+    if (!p->asking) {
+        begin_to_ask(p, endpoint);
+    } else if (poll(&item, 1, 0) == 1) {
+        getsockopt(p->asking - 1, SOL_SOCKET, SO_ERROR, &code, &size);
+        p->refused |= code == ECONNREFUSED;
+        comm_stop_asking(p);
+    }
+}
+
+/* ---- broken, and made good ------------------------------------------------
+ */
+
 /* Another in its place, who is turned away again and again, puts off nothing.
  */
 static void take_event(struct comm *c, uint32_t node, uint16_t event,
@@ -155,29 +214,28 @@ static void take_event(struct comm *c, uint32_t node, uint16_t event,
     struct comm_peer *p = &c->peer[node];
     bool was = p->connected;
 
-    if (event == ZMQ_EVENT_CONNECT_RETRIED) {
-        p->retries++;
+    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
+        event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
+        p->refused = true;
         return;
     }
     p->connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
     if (was && !p->connected) {
-        p->lost_at = now;
-        p->retries = 0;
+        p->lost_at = p->ask_at = now;
+        p->refused = false;
     }
+    if (p->connected)
+        comm_stop_asking(p);
     if (p->connected && !was && p->was_connected && p->tcp)
         resume(c, node);
     p->was_connected |= p->connected;
 }
 
 /* When a node that is not connected any more is gone. */
-static time_ns gone_at(const struct comm_peer *p, time_ns now)
+static time_ns gone_at(const struct comm_peer *p)
 {
-    time_ns soon = p->lost_at + COMM_AGAIN_MS * MS;
-    time_ns seconds = (now - p->lost_at) / NS;
-
-    if (!p->tcp || p->retries >= COMM_REFUSED + seconds)
-        return soon;
-    return p->lost_at + COMM_BACK_MS * MS;
+    return p->lost_at +
+           (!p->tcp || p->refused ? COMM_AGAIN_MS : COMM_BACK_MS) * MS;
 }
 
 static void watch_peer(struct comm *c, uint32_t node, time_ns now)
@@ -189,7 +247,9 @@ static void watch_peer(struct comm *c, uint32_t node, time_ns now)
         take_event(c, node, event, now);
     if (!c->running && !c->starting)
         return;
-    if (p->was_connected && !p->connected && now >= gone_at(p, now))
+    if (p->was_connected && !p->connected && p->tcp && now >= p->ask_at)
+        ask(p, c->meet.peer[node].endpoint, now);
+    if (p->was_connected && !p->connected && now >= gone_at(p))
         comm_break(c, ERR_NODE, "node %u is gone: it closed the connection",
                    node);
     if (p->gap_by && now >= p->gap_by)
@@ -225,10 +285,9 @@ long comm_watch_ms(const struct comm *c)
         if (p->gap_by)
             least = sooner(least, p->gap_by - now);
         if (p->was_connected && !p->connected) {
-            /* Soon it is refused, or not. */
-            time_ns soon = p->lost_at + COMM_AGAIN_MS * MS;
-
-            least = sooner(least, (now < soon ? soon : gone_at(p, now)) - now);
+            least = sooner(least, gone_at(p) - now);
+            if (p->tcp)
+                least = sooner(least, p->ask_at - now);
         }
     }
     return least;

@@ -35,9 +35,8 @@ enum {
     COMM_HELLO_S = DEADLINE_NODES_HELLO_MS / 1000,
     COMM_AGAIN_MS = DEADLINE_NODES_AGAIN_MS,
     COMM_BACK_MS = DEADLINE_NODES_BACK_MS,
-    /* Tries to connect anew within COMM_AGAIN_MS that only a machine which
-     * refuses them leaves time for (run_key_io.c: else 2 s each). */
-    COMM_REFUSED = 4
+    COMM_ASK_MS =
+        250 /* between two looks whether a lost one's port is closed */
 };
 
 /* Why a frame changes nothing. */
@@ -49,9 +48,13 @@ struct comm_peer {
     struct manager_peer pace; /* while there is a budget */
     void *push, *monitor;     /* owned */
     bool connected, was_connected;
-    time_ns lost_at;  /* not connected any more: since when */
-    unsigned retries; /* since then */
-    bool tcp;         /* its connection may break while it lives */
+    time_ns lost_at; /* not connected any more: since when */
+    bool tcp;        /* its connection may break while it lives */
+    /* Since then its port is closed, or another's, who has not the key; the
+     * descriptor that asks, and 1; when to ask again. */
+    bool refused;
+    int asking;
+    time_ns ask_at;
     /* Over tcp: frames that it has not acknowledged, by their numbers, those
      * above the number released; sent again after a break. */
     zmq_msg_t kept[COMM_WINDOW];
@@ -128,6 +131,9 @@ enum err comm_connect(struct comm *c, struct fault *f);
  * -1. */
 void comm_watch(struct comm *c);
 long comm_watch_ms(const struct comm *c);
+
+/* No descriptor of @p asks for its port any more. */
+void comm_stop_asking(struct comm_peer *p);
 
 /* Under the lock: does with a frame that has come what it says. */
 enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault);

@@ -133,6 +133,7 @@ static void close_peers(struct comm *c)
         struct comm_peer *p = &c->peer[i];
 
         comm_release(c, i, p->link.sent);
+        comm_stop_asking(p);
         if (p->push)
             zmq_socket_monitor(p->push, NULL, 0);
         if (p->monitor) {

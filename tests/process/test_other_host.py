@@ -10,8 +10,10 @@ import pathlib
 import re
 import shutil
 import subprocess
+import time
 
-from test_meet import Nodes, free_port
+import harness
+from test_meet import Nodes, Tuner, free_port
 
 KEY = "5eed" * 16
 MEMORY_MAX = 128 << 20
@@ -132,9 +134,9 @@ class Cable:
 
     def __init__(self, mark):
         number = os.getpid() % 250
-        self.name = f"mlt-{mark[:8]}"
+        self.name, self.far = f"mlt-{mark[:8]}", f"vb{mark[:8]}"
         self.here, self.there = f"10.213.{number}.1", f"10.213.{number}.2"
-        near, far = f"va{mark[:8]}", f"vb{mark[:8]}"
+        near, far = f"va{mark[:8]}", self.far
         try:
             for words in (f"netns add {self.name}",
                           f"link add {near} type veth peer name {far} "
@@ -152,6 +154,10 @@ class Cable:
             raise AssertionError(
                 "no other host can be made: run this as root where `ip netns "
                 f"add` works ({e} {said.decode().strip()})") from e
+
+    def plug(self, in_or_out):
+        subprocess.run(["ip", "-n", self.name, "link", "set", self.far,
+                        "up" if in_or_out else "down"], check=True, timeout=60)
 
     def remove(self):
         if shutil.which("ip"):
@@ -281,6 +287,62 @@ class OtherHost(Nodes):
             self.assertLess(woken, made / 10)
             self.assertLess(used, 0.05)
         self.end(*nodes)
+
+    def start_there(self, number, *words):
+        """A node on the other host."""
+        node = subprocess.Popen(
+            [*self.cable.enter, harness.MLTUNE, "node", "--tuner",
+             self.tuner.endpoint, "--node", str(number), "--meet", self.place,
+             *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.folder)
+        self.assertEqual(self.tuner.receive()["kind"], "hello")
+        return node
+
+    def slices_over_the_cable(self, out_s):
+        """Sums of some slices; the cable is out for a while in the midst of one.
+        And what the nodes said."""
+        nodes = [self.start_node(0, "--listen", self.data[0]),
+                 self.start_there(1, "--listen", f"tcp://{self.cable.there}:"
+                                  f"{self.data[1].rpartition(':')[2]}")]
+        self.assertEqual([a["kind"] for a in self.configure()],
+                         ["ready", "ready"])
+        self.tuner.ask("fork", branch=1, parent=0, type="training",
+                       setting={"learning_rate": 0.1})
+        sums = []
+        for first in range(0, 4000, 1000):
+            self.tuner.tell("schedule", branch=1, first=first, count=1000,
+                            report_every=100)
+            if out_s and first == 2000:
+                time.sleep(0.02)
+                self.cable.plug(False)
+                time.sleep(out_s)
+                self.cable.plug(True)
+            done = 0
+            while done < len(nodes):
+                message = self.tuner.receive()
+                if message["kind"] == "report":
+                    sums += map(str, message["sum"])
+                else:
+                    self.assertEqual(message["kind"], "done", message)
+                    done += 1
+        self.tuner.ask("stop", reason="test")
+        said = ""
+        for node in nodes:
+            ended = self.finish(node, 60)
+            self.assert_code(ended, 0)
+            said += ended.err
+        return sorted(sums), said
+
+    def test_a_cable_is_out_for_a_while(self):
+        """Longer than a node waits for a sign of life: connections are cut, and
+        made again; no node ends, and no loss changes."""
+        expected, said = self.slices_over_the_cable(0)
+        self.assertNotIn("nodes_connected_again", said)
+        self.tuner.close()
+        self.tuner = Tuner()
+        sums, said = self.slices_over_the_cable(7)
+        self.assertEqual(sums, expected)
+        self.assertIn("nodes_connected_again", said)
 
     def test_a_run_listens_on_no_other_address(self):
         """By default: of all that a run of two nodes listens on, the other host
