@@ -800,6 +800,10 @@ static enum err take_found(struct csv_table *t, struct fault *f)
     own = err ? NULL : mem_alloc(sizeof(*own));
     if (!own)
         return fault_set(f, ERR_NOMEM, "out of memory");
+    if (t->name && has_labels(t)) {
+        t->found.label = t->name[t->label];
+        t->name[t->label] = NULL;
+    }
     *own = t->found;
     t->found = (struct encoding){.columns = 0};
     t->s.columns = own;

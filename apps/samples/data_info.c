@@ -6,12 +6,19 @@
 #include "apps/data/data_root.h"
 #include "apps/data/data_stream.h"
 #include "apps/samples/data_samples.h"
+#include "apps/samples/table_summary.h"
 #include "base/text.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+void data_info_deinit(struct data_info *info)
+{
+    json_decref(info->table);
+    info->table = NULL;
+}
 
 static void describe_values(const float *value, uint64_t n,
                             struct data_info *out)
@@ -109,6 +116,11 @@ static enum err load_and_describe(const char *spec, const char *folder,
     err = load_samples(spec, folder, &train, &test, f);
     if (!err)
         describe_samples(&train, &test, out);
+    if (!err && train.columns) {
+        out->table = table_summary(&train);
+        if (!out->table)
+            err = fault_set(f, ERR_NOMEM, "%s: out of memory", spec);
+    }
     samples_deinit(&train);
     samples_deinit(&test);
     return err;
@@ -303,7 +315,7 @@ static json_t *class_counts(const struct data_info *info)
     return counts;
 }
 
-json_t *data_info_json(const struct data_info *info)
+static json_t *members_json(const struct data_info *info)
 {
     const char *kind = data_kind_name(info->kind);
 
@@ -341,4 +353,14 @@ json_t *data_info_json(const struct data_info *info)
                      (json_int_t)info->channels, (json_int_t)info->height,
                      (json_int_t)info->width, "classes", (int)info->classes,
                      "class_samples", class_counts(info));
+}
+
+json_t *data_info_json(const struct data_info *info)
+{
+    json_t *o = members_json(info);
+
+    if (!o || !info->table || json_object_update(o, info->table) == 0)
+        return o;
+    json_decref(o);
+    return NULL;
 }

@@ -27,11 +27,14 @@ struct data_info {
     uint64_t class_samples[256]; /* training samples of each label */
     char why[DATA_WORDS_MAX];    /* not readable: why not */
     const char *advice;          /* not readable: what to do; static */
+    json_t *table; /* of a table: table_summary.h; owned, or NULL */
 };
+
+void data_info_deinit(struct data_info *info);
 
 /* What @spec holds, in @folder. What is found but is not readable, a table with
  * a wrong place in it included, is described so, and is no error. Errors: those
- * of looking for files, and of reading the other kinds. */
+ * of looking for files, and of reading the other kinds, ERR_NOMEM. */
 enum err data_describe(const char *spec, const char *folder,
                        struct data_info *out, struct fault *f);
 

@@ -24,6 +24,7 @@ void encoding_deinit(struct encoding *e)
         categories_deinit(&e->column[c].categories);
     }
     mem_free(e->column);
+    mem_free(e->label);
     memset(e, 0, sizeof(*e));
 }
 
@@ -58,6 +59,9 @@ enum err encoding_copy(const struct encoding *e, struct encoding *out)
     for (uint64_t c = 0; c < e->columns && !err; c++)
         err = copy_column(&e->column[c], &out->column[c]);
     out->inputs = e->inputs;
+    out->label = e->label ? mem_strdup(e->label) : NULL;
+    if (e->label && !out->label)
+        err = ERR_NOMEM;
     if (err)
         encoding_deinit(out);
     return err;

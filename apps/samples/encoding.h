@@ -44,6 +44,8 @@ struct encoding {
     uint64_t columns;              /* the label's left out */
     struct encoded_column *column; /* [columns]: owned */
     uint64_t inputs; /* 0: of a table that was read, not of a model */
+    char *label;     /* name of the label's column of a table that was read, as
+                      * the header has it: owned, or NULL */
 };
 
 /* What encoding_apply came upon. */

@@ -51,6 +51,7 @@ static int describe(const char *spec)
     if (err)
         return fail(&f, err);
     object = data_info_json(&info);
+    data_info_deinit(&info);
     code = console_json(object, 2);
     json_decref(object);
     if (code != EXIT_DONE || info.readable)

@@ -136,6 +136,37 @@ class Data(Case):
         info = json.loads(done.out)
         self.assertEqual((info["kind"], info["ratings"]), ("ratings", 300))
 
+    def test_a_table_says_what_its_columns_hold(self):
+        """Kinds, what is missing, categories and classes; of many columns the
+        first, and how many more there are."""
+        self.write("t.csv", "age,plan,kind\n30,pro,b\n?,basic,a\n41,pro,b\n"
+                   "10,,b\n")
+        info = json.loads(self.mltune("data", "info", "t.csv").out)
+        self.assertEqual(info["missing"], 2)
+        self.assertEqual(info["columns_left_out"], 0)
+        self.assertEqual(info["columns"], [
+            {"name": "age", "kind": "number", "missing": 1, "min": 10.0,
+             "max": 41.0, "mean": 27.0},
+            {"name": "plan", "kind": "category", "missing": 1,
+             "categories": 2},
+            {"name": "kind", "kind": "label", "missing": 0, "classes": [
+                {"name": "a", "samples": 1}, {"name": "b", "samples": 3}],
+             "classes_left_out": 0}])
+        wide = [",".join(f"{row + k}.5" for k in range(300))
+                for row in range(299)]
+        self.write("wide.csv", "\n".join(wide) + "\n")
+        info = json.loads(self.mltune("data", "info", "wide.csv").out)
+        self.assertEqual(len(info["columns"]), 101)
+        self.assertEqual(info["columns_left_out"], 199)
+        label = info["columns"][-1]
+        self.assertEqual((label["kind"], label["name"], label["min"]),
+                         ("label", None, 299.5))
+        self.write("many.csv", "".join(f"{k},{k}\n" for k in range(80)))
+        info = json.loads(self.mltune("data", "info", "many.csv").out)
+        label = info["columns"][-1]
+        self.assertEqual(len(label["classes"]), 50)
+        self.assertEqual(label["classes_left_out"], 30)
+
     def test_what_cannot_be_read_says_why_and_what_to_do(self):
         """Texts among the columns, what is missing, other kinds of data."""
         rows = "".join(f"{k},{k + 1},yes\n" for k in range(30))

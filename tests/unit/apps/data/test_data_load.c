@@ -329,6 +329,10 @@ static void load_description_counts(void **state)
     assert_int_equal(info.channels, 3);
     assert_int_equal(info.classes, 2);
     assert_int_equal(info.class_samples[0], 2);
+    json = data_info_json(&info);
+    assert_int_equal(json_array_size(json_object_get(json, "columns")), 4);
+    json_decref(json);
+    data_info_deinit(&info);
     assert_int_equal(data_describe("svm", scratch_folder(), &info, NULL),
                      ERR_OK);
     assert_false(info.readable);
