@@ -27,6 +27,7 @@ const struct shape run_shapes[] = {
      "finished_at:t?"},
     {"run_value", "name:s training:n? validation:n? best:n?"},
     {"job", "app:s samples:i validation_samples:i workers:i metric:@metric?"},
+    {"data_summary", "run:s data:o?"},
     {"metric", "name:s higher_is_better:b"},
     {"epoch_brief", "epoch:i loss:n metric:n? clock:i setting:o ended_at:t?"},
     {"branch_counts", "total:i live:i"},
@@ -410,6 +411,13 @@ static json_t *config_of(const struct view *v, const struct view_run *run)
     return value_own(run->config);
 }
 
+static json_t *data_of(const struct view *v, const struct view_run *run)
+{
+    (void)v;
+    return json_pack("{s:o, s:o}", "run", value_text(run->id), "data",
+                     value_own(run->history->data));
+}
+
 /* A service may know better than the run's own records how the run stands. */
 static json_t *result_of(const struct view *v, const struct view_run *run)
 {
@@ -455,6 +463,11 @@ void handle_config(const struct route_call *call, struct response *out)
         given_respond(call, out);
     else
         respond_copy(call, out, config_of);
+}
+
+void handle_data(const struct route_call *call, struct response *out)
+{
+    respond_copy(call, out, data_of);
 }
 
 void handle_result(const struct route_call *call, struct response *out)

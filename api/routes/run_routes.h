@@ -12,6 +12,8 @@ void handle_run(const struct route_call *call, struct response *out);
 
 /* The configuration that a run was begun with. */
 void handle_config(const struct route_call *call, struct response *out);
+/* What its data hold, as the training system says; null before it has. */
+void handle_data(const struct route_call *call, struct response *out);
 
 /* The result, as `mltune run --json` prints it at its end, or would now. */
 void handle_result(const struct route_call *call, struct response *out);

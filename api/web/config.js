@@ -6,6 +6,7 @@ import {button, el, put} from "./text.js";
 
 // Members of "app" that name data.
 const DATA = [["data", "data"], ["test", "validation data"], ["vocab", "words"]];
+const TRIES_MAX = 5;
 const FORMS = [["completed", "completed"], ["given", "as given"]];
 
 // Name and text of what there is to say of the data.
@@ -26,14 +27,45 @@ function facts(run, config) {
   return out;
 }
 
+const short = (x) => x === null ? "" : String(Math.round(x * 1e4) / 1e4);
+const whole = (n) => n.toLocaleString("en");
+
+// What there is to say of a column beside its kind and what it lacks.
+function columnText(c) {
+  if (c.classes) {
+    return c.classes.map((of) => of.name + " (" + whole(of.samples) + ")").join(", ") +
+      (c.classes_left_out ? " and " + whole(c.classes_left_out) + " more" : "");
+  }
+  if (c.categories !== undefined) return c.categories === 1 ? "1 category" : whole(c.categories) + " categories";
+  return c.min === null ? "" : short(c.min) + " to " + short(c.max) + ", mean " + short(c.mean);
+}
+
+// The summary @data of the training samples as a table, a row a column.
+function columnTable(data) {
+  const columns = data.columns || (data.classes ? [{...data, name: "class", kind: "label", missing: 0}] : []);
+  const body = el("tbody"), head = ["column", "kind", "missing", ""];
+  columns.forEach((c, i) => {
+    const texts = [c.name === null ? String(i + 1) : c.name, c.kind, whole(c.missing), columnText(c)];
+    body.append(el("tr", ...texts.map((text, k) => {
+      const cell = el("td", text);
+      cell.dataset.label = head[k];
+      return cell;
+    })));
+  });
+  const table = el("table.stack", el("thead", el("tr", ...head.map((text) => el("th", text)))), body);
+  return data.columns_left_out ? el("div", table, el("p.quiet", whole(data.columns_left_out) + " more columns")) : table;
+}
+
 export function configTab(id, {failed}) {
   const text = el("pre.config"), note = el("p.quiet"), list = el("dl.facts");
   const choice = el("select"), label = el("label", "form ", choice);
   const keep = button("download", () => saveText(id + "-" + choice.value + ".json", text.textContent));
+  const held = el("section.card", el("div.head", el("h2", "training samples")));
   const root = el("div.stacked",
-    el("section.card", el("div.head", el("h2", "data")), list),
+    el("section.card", el("div.head", el("h2", "data")), list), held,
     el("section.card", el("div.head", el("h2", "configuration"), el("div.tools", label, keep)), note, text));
-  let shown = null, said = "";
+  let shown = null, said = "", tries = 0;
+  held.hidden = true;
   text.tabIndex = 0;
   text.setAttribute("role", "region");
   text.setAttribute("aria-label", "the configuration as JSON");
@@ -59,11 +91,20 @@ export function configTab(id, {failed}) {
       : "with every default filled in: it begins the same run again");
     put(text, JSON.stringify(config, null, 2));
   }
+  // What the samples hold is told once, right after they are loaded; some never say.
+  async function describe() {
+    const data = (await get(runPath(id, "/data"))).data;
+    tries = data ? TRIES_MAX : tries + 1;
+    if (!data || !(data.columns || data.classes)) return;
+    held.append(columnTable(data));
+    held.hidden = false;
+  }
   async function refresh(run) {
     if (shown === null) {
       shown = await get(runPath(id, "/config"));
       await show();
     }
+    if (tries < TRIES_MAX && run.job) await describe();
     const now = facts(run, shown), words = JSON.stringify(now);
     if (words === said) return;
     said = words;

@@ -107,8 +107,10 @@ static void take_shape(struct mlr *m, struct samples *train)
                                 .classes = train->classes,
                                 .class_name = train->class_name,
                                 .column_name = train->column_name,
-                                .columns = train->columns};
+                                .columns = train->columns,
+                                .summary = train->summary};
     train->class_name = train->column_name = NULL;
+    train->summary = NULL;
     train->columns = NULL;
     m->width = samples_values(&m->shape);
     m->stride = mlr_packed_bytes(m->width);
@@ -219,6 +221,7 @@ static int mlr_open(const struct mlt_app_config *config,
         .metric_higher_better = 1,
         .metric_reduction = MLT_MEAN,
         .loss_floor = 0,
+        .data = m->shape.summary,
     };
     *app = m;
     return 0;

@@ -246,6 +246,7 @@ static int nn_open(const struct mlt_app_config *config,
         .metric_higher_better = !squared,
         .metric_reduction = squared ? MLT_SQRT_MEAN : MLT_MEAN,
         .loss_floor = 0,
+        .data = m->train.summary,
     };
     *app = m;
     return 0;

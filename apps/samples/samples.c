@@ -80,6 +80,7 @@ void samples_deinit(struct samples *s)
     free_names(s->class_name, s->classes);
     free_names(s->column_name, samples_values(s));
     free_columns(s);
+    mem_free(s->summary);
     memset(s, 0, sizeof(*s));
 }
 
@@ -156,6 +157,7 @@ static enum err samples_like(const struct samples *s, uint64_t count,
     out->value = out->target = NULL;
     out->column_name = NULL;
     out->columns = NULL;
+    out->summary = NULL;
     if (copy_names(s->class_name, s->classes, &out->class_name) ||
         copy_names(s->column_name, values, &out->column_name) ||
         copy_columns(s->columns, &out->columns)) {

@@ -39,6 +39,8 @@ struct samples {
     /* Of a table as it was read its columns (`inputs` 0), of training samples
      * how they were encoded: owned; NULL: images, and other encoded tables. */
     struct encoding *columns;
+    char
+        *summary; /* of training samples what they hold, as JSON: owned; NULL */
 };
 
 void samples_deinit(struct samples *s);

@@ -5,6 +5,7 @@
 #include "apps/samples/data_samples.h"
 #include "apps/samples/encoding_file.h"
 #include "apps/samples/scaling.h"
+#include "apps/samples/table_summary.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -244,6 +245,16 @@ static enum err encode(const struct settings *s, const struct encoding *like,
     return ERR_OK;
 }
 
+/* What the training samples hold, for who looks at the run. */
+static enum err describe(const struct settings *s, struct samples *train,
+                         struct fault *f)
+{
+    train->summary = samples_summary(train);
+    return train->summary
+               ? ERR_OK
+               : fault_set(f, ERR_NOMEM, "%s: out of memory", s->data);
+}
+
 static enum err load_all(const struct settings *s, struct csv_options *csv,
                          struct samples *a, struct samples *b, struct fault *f)
 {
@@ -257,6 +268,8 @@ static enum err load_all(const struct settings *s, struct csv_options *csv,
         err = choose_test(s, csv, a, b, f);
     if (!err)
         err = match(s, a, b, f);
+    if (!err && !s->evaluate)
+        err = describe(s, a, f);
     return err ? err : encode(s, csv->like, a, b, f);
 }
 

@@ -1,10 +1,13 @@
 #include "apps/samples/table_summary.h"
 
+#include "base/json/json.h"
 #include "base/text.h"
+#include "mltune/app.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { NAME_BYTES = 64 };
 
@@ -74,6 +77,23 @@ static json_t *column_json(const struct samples *s, uint64_t c)
                      "categories", (json_int_t)column->categories.count);
 }
 
+/* Classes of images are numbers. */
+static json_t *class_json(const struct samples *s, unsigned c)
+{
+    char number[16];
+
+    if (s->class_name)
+        return name_json(s->class_name[c]);
+    snprintf(number, sizeof(number), "%u", c);
+    return json_string(number);
+}
+
+static unsigned classes_left_out(const struct samples *s)
+{
+    return s->classes > SUMMARY_CLASSES_MAX ? s->classes - SUMMARY_CLASSES_MAX
+                                            : 0;
+}
+
 static json_t *classes_json(const struct samples *s)
 {
     uint64_t samples[SAMPLES_CLASSES_MAX] = {0};
@@ -82,9 +102,9 @@ static json_t *classes_json(const struct samples *s)
     for (uint64_t i = 0; i < s->count; i++)
         samples[s->label[i]]++;
     for (unsigned c = 0; list && c < s->classes && c < SUMMARY_CLASSES_MAX; c++)
-        json_array_append_new(
-            list, json_pack("{s:o, s:I}", "name", name_json(s->class_name[c]),
-                            "samples", (json_int_t)samples[c]));
+        json_array_append_new(list,
+                              json_pack("{s:o, s:I}", "name", class_json(s, c),
+                                        "samples", (json_int_t)samples[c]));
     return list;
 }
 
@@ -92,17 +112,14 @@ static json_t *label_json(const struct samples *s)
 {
     const char *name = s->columns->label;
     struct column_figures m;
-    unsigned out;
 
     if (s->target) {
         m = measure(s->target, s->count, 1);
         return figures_json(name, "label", s->count, &m);
     }
-    out =
-        s->classes > SUMMARY_CLASSES_MAX ? s->classes - SUMMARY_CLASSES_MAX : 0;
     return json_pack("{s:o, s:s, s:i, s:o, s:I}", "name", name_json(name),
                      "kind", "label", "missing", 0, "classes", classes_json(s),
-                     "classes_left_out", (json_int_t)out);
+                     "classes_left_out", (json_int_t)classes_left_out(s));
 }
 
 static uint64_t count_missing(const struct samples *s)
@@ -133,4 +150,28 @@ json_t *table_summary(const struct samples *s)
     return json_pack("{s:I, s:o, s:I}", "missing", (json_int_t)count_missing(s),
                      "columns", list, "columns_left_out",
                      (json_int_t)(columns - listed));
+}
+
+static json_t *images_summary(const struct samples *s)
+{
+    return json_pack("{s:[I, I, I], s:o, s:I}", "shape",
+                     (json_int_t)s->channels, (json_int_t)s->height,
+                     (json_int_t)s->width, "classes", classes_json(s),
+                     "classes_left_out", (json_int_t)classes_left_out(s));
+}
+
+char *samples_summary(const struct samples *s)
+{
+    json_t *more = s->pixel ? images_summary(s) : table_summary(s);
+    json_t *o = json_pack("{s:s, s:I}", "kind", s->pixel ? "images" : "table",
+                          "samples", (json_int_t)s->count);
+    char *text = NULL;
+
+    assert(s->count > 0);
+    if (more && o && json_object_update(o, more) == 0)
+        text = json_write(o, 0);
+    json_decref(more);
+    json_decref(o);
+    assert(!text || strlen(text) <= MLT_DATA_MAX);
+    return text;
 }

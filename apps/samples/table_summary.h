@@ -22,4 +22,10 @@ enum {
  * Owned by the caller; NULL when out of memory. */
 json_t *table_summary(const struct samples *s);
 
+/* Of the training samples @s as one line of JSON: {"kind": "table", "samples"}
+ * with table_summary, or {"kind": "images", "samples", "shape", "classes",
+ * "classes_left_out"}. At most MLT_DATA_MAX bytes. Owned by the caller; NULL
+ * when out of memory. */
+char *samples_summary(const struct samples *s);
+
 #endif

@@ -176,6 +176,8 @@ struct msg_ready {
     uint64_t model_bytes;      /* worst case of one branch, all shards */
     json_t *
         tables; /* owned: array as in base/proto/table_info.h; NULL: not told */
+    json_t *data;         /* owned: what the training samples hold; NULL: not
+                           * told */
     enum proto_cuts cuts; /* left out where it is CUTS_UNSAID */
 };
 

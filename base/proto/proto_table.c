@@ -122,6 +122,7 @@ static const struct json_field ready_fields[] = {
     {FIELD_OF(msg_ready, U64, model_bytes)},
     {FIELD_OF(msg_ready, TREE, tables), .optional = true},
     {FIELD_OF(msg_ready, ARRAY, metrics), .optional = true},
+    {FIELD_OF(msg_ready, TREE, data), .optional = true},
     {FIELD_WITHIN(msg_ready, ENUM, cuts, CUTS_OWN, CUTS_COUNT - 1),
      .name_of = cuts_name, .optional = true, .sparse = true},
     {.name = NULL},

@@ -36,8 +36,10 @@ extern "C" {
  * Applications of version 1 go on to run; they cannot predict. Version 3 added
  * `truth`, for the further scores of `mltune eval`. Version 4 calls `columns`,
  * `predict` and `truth` while it trains, too, for the configuration's "metric".
- */
-#define MLT_APP_VERSION 4
+ * Version 5 added `data` of struct mlt_app_info. */
+#define MLT_APP_VERSION 5
+
+enum { MLT_DATA_MAX = 65536 }; /* bytes of mlt_app_info.data */
 
 /* MLT_WHOLE, since version 4: a value of all samples together, times their
  * number. (A mean between 0 and 1 of which more is better is taken for a share
@@ -68,6 +70,10 @@ struct mlt_app_info {
     int metric_higher_better; /* 1: higher is better */
     enum mlt_reduction metric_reduction;
     double loss_floor; /* no loss is ever below; NAN: unknown */
+    /* Since version 5. What the training samples hold, for who looks at the
+     * run: one JSON object of at most MLT_DATA_MAX bytes, as docs/data.md has
+     * it for tables. Borrowed until close; NULL: nothing is said. */
+    const char *data;
 };
 
 struct mlt_app_config {

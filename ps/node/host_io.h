@@ -92,6 +92,10 @@ json_t *host_tunables(const struct host *h);
  * array. NULL when out of memory. */
 json_t *host_tables(const struct host *h);
 
+/* What the application says that its data hold; a new object, NULL where it
+ * says nothing or what is none (the log has it then). */
+json_t *host_data(const struct host *h);
+
 /* ---- slices -------------------------------------------------------------- */
 
 /* Learning rate and momentum of a branch with @setting act from here on, until

@@ -1,12 +1,14 @@
 /* Facts that a host tells the tuner once it is open: the tunables that can act,
- * and its tables. */
+ * its tables, and what its data hold. */
 #include "base/json/json.h"
+#include "base/log.h"
 #include "base/proto/table_info.h"
 #include "ps/node/host_internal_io.h"
 #include "ps/rows/acting.h"
 #include "ps/rows/rule.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ---- tunables ------------------------------------------------------------ */
 
@@ -91,4 +93,26 @@ json_t *host_tables(const struct host *h)
         }
     }
     return list;
+}
+
+/* ---- data ---------------------------------------------------------------- */
+
+json_t *host_data(const struct host *h)
+{
+    const char *text = h->facts.info.data;
+    json_t *data = NULL;
+    struct fault f = {0};
+
+    if (!text)
+        return NULL;
+    if (strlen(text) > MLT_DATA_MAX)
+        fault_set(&f, ERR_LIMIT, "expected at most %d bytes", MLT_DATA_MAX);
+    else
+        json_load(text, strlen(text), &data, NULL, &f);
+    if (data && json_is_object(data))
+        return data;
+    json_decref(data);
+    log_event(LOG_WARN, "data_not_described", "why=%s",
+              f.code ? f.text : "expected an object");
+    return NULL;
 }

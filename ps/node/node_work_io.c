@@ -146,11 +146,13 @@ static enum err tell_ready(struct node_server *s)
     assert(s->host);
     model.ready = ready_of(s->host, tunables);
     model.ready.tables = host_tables(s->host);
+    model.ready.data = host_data(s->host);
     err = tunables && model.ready.tables ? node_loaded(s->node, &model)
                                          : ERR_NOMEM;
     if (err) {
         json_decref(tunables);
         json_decref(model.ready.tables);
+        json_decref(model.ready.data);
     }
     return err;
 }

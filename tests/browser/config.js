@@ -19,6 +19,12 @@ async function looks(page, width, colour) {
   const facts = page.locator("dl.facts");
   for (const text of ["train.csv", "320", "80", "macro_f1, higher is better (chosen)"])
     await facts.getByText(text).first().waitFor();
+  await page.getByRole("heading", {name: "training samples"}).waitFor();
+  const columns = page.locator("section.card", {hasText: "training samples"}).locator("tbody tr");
+  assert.strictEqual(await columns.count(), 4);
+  assert.match(await columns.nth(1).textContent(), /^bnumber40/);
+  assert.match(await columns.nth(2).textContent(), /^plancategory02 categories$/);
+  assert.match(await columns.nth(3).textContent(), /^ylabel0no \(\d+\), yes \(\d+\)$/);
   const tab = await page.locator(".tabs [aria-current]").boundingBox();
   assert.ok(tab.x >= 0 && tab.x + tab.width <= width, "the tab that is shown is seen");
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

@@ -69,9 +69,9 @@ class Service(test_serve.Service):
 class Configuration(test_serve.Service):
     def test_a_person_sees_what_a_run_was_begun_with(self):
         for name, n in (("train.csv", 320), ("test.csv", 80)):
-            self.write(name, "a,b,y\n" + "".join(
-                f"{i % 7},{i % 5},{'yes' if i % 7 > i % 5 else 'no'}\n"
-                for i in range(n)))
+            self.write(name, "a,b,plan,y\n" + "".join(
+                f"{i % 7},{i % 5 if i % 8 else '?'},{'pro' if i % 3 else 'basic'},"
+                f"{'yes' if i % 7 > i % 5 else 'no'}\n" for i in range(n)))
         run = self.submit({"app": {"name": "mlr", "data": "train.csv",
                                    "test": "test.csv"},
                            "metric": "macro_f1", "stop": {"max_epochs": 2}})

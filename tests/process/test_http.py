@@ -208,6 +208,32 @@ class Reading(Served):
         self.assert_nothing_left()
 
 
+class Described(Served):
+    """A run on a table with texts and missing values."""
+
+    def config(self):
+        self.write("t.csv", "age,plan,kind\n" + "".join(
+            f"{'?' if k % 10 == 0 else k},{'pro' if k % 3 else 'basic'},"
+            f"{'yes' if k % 4 else 'no'}\n" for k in range(400)))
+        config = endless_config()
+        config["app"] = {"name": "mlr", "data": "t.csv", "test": "t.csv"}
+        return config
+
+    def test_the_data_are_told(self):
+        path = "/api/v1/runs/" + self.run_id()
+        told = self.wait_until(lambda: self.get(path + "/data")["data"],
+                               "what the data hold")
+        self.assertEqual((told["kind"], told["samples"], told["missing"]),
+                         ("table", 400, 40))
+        age, plan, kind = told["columns"]
+        self.assertEqual((age["kind"], age["missing"], age["max"]),
+                         ("number", 40, 399.0))
+        self.assertEqual(plan, {"name": "plan", "kind": "category",
+                                "missing": 0, "categories": 2})
+        self.assertEqual(kind["classes"], [{"name": "no", "samples": 100},
+                                           {"name": "yes", "samples": 300}])
+
+
 class Hostile(Served):
     def assert_trains_on(self):
         before = self.wait_for_clock()["clocks"]

@@ -177,6 +177,7 @@ void run_take_ready(struct board *c, const struct msg_ready *m)
     r->ready = true;
     r->system = *m;
     r->system.tunables = r->system.tables = r->system.metrics = NULL;
+    r->system.data = NULL;
     for (size_t i = 0; i < r->space.len; i++) {
         struct tunable *t = &r->space.tunable[i];
         bool named = false;

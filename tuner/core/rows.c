@@ -64,13 +64,19 @@ void rows_deinit(struct board *c)
     c->owner->rows = NULL;
 }
 
-void rows_tables(struct board *c, json_t *tables)
+void rows_tables(struct board *c, json_t *tables, json_t *data)
 {
+    struct record_tables *r;
+
     assert(run_ready(c));
-    if (!tables || table_infos_from_json(tables, c->owner->rows->table,
-                                         &c->owner->rows->tables))
-        return; /* the codec has checked them: there are none */
-    board_record_tables(c)->tables = json_incref(tables);
+    if (tables && table_infos_from_json(tables, c->owner->rows->table,
+                                        &c->owner->rows->tables))
+        tables = NULL; /* the codec has checked them: there are none */
+    if (!tables && !data)
+        return;
+    r = board_record_tables(c);
+    r->tables = json_incref(tables);
+    r->data = json_incref(data);
 }
 
 /* ---- what is asked ------------------------------------------------------- */

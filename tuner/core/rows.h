@@ -25,7 +25,7 @@ void rows_deinit(struct board *c);
 
 /* The tables that the training system has, as its `ready` says; NULL: it does
  * not. */
-void rows_tables(struct board *c, json_t *tables);
+void rows_tables(struct board *c, json_t *tables, json_t *data);
 
 /* Commands; answered at once where they cannot be, else when the training
  * system has. */

@@ -217,7 +217,7 @@ static enum err take_ready(struct board *c, const struct msg_ready *m,
         run_begin(c);
     }
     if (!ending_finished(c)) /* by other data than the run began with */
-        rows_tables(c, m->tables);
+        rows_tables(c, m->tables, m->data);
     return ERR_OK;
 }
 

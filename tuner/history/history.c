@@ -40,6 +40,7 @@ void history_deinit(struct history *h)
         json_decref(h->snapshot[i].s.state);
     cold_deinit(h);
     json_decref(h->model.data);
+    json_decref(h->data);
     json_decref(h->end.last_words);
     nodes_deinit(&h->nodes);
     mem_free(h->table);
@@ -310,13 +311,17 @@ static enum err apply_tables(struct history *h, const struct record *r)
 
     if (!table)
         return ERR_NOMEM;
-    if (table_infos_from_json(r->tables.tables, table, &n)) {
+    n = 0;
+    if (r->tables.tables &&
+        table_infos_from_json(r->tables.tables, table, &n)) {
         mem_free(table);
         return ERR_FORMAT;
     }
     mem_free(h->table);
     h->table = table;
     h->tables = n;
+    json_decref(h->data);
+    h->data = json_incref(r->tables.data);
     return ERR_OK;
 }
 

@@ -243,7 +243,8 @@ struct history {
     uint32_t snapshot_number; /* highest of any folder, of use or not */
     struct history_era era[HISTORY_ERAS_MAX]; /* oldest first */
     size_t eras;
-    uint32_t resumes;         /* how often the run went on from a snapshot */
+    uint32_t resumes; /* how often the run went on from a snapshot */
+    json_t *data;     /* owned: what the data hold, as told last; NULL */
     struct table_info *table; /* owned, [tables] as told last */
     size_t tables;
     uint64_t increments; /* highest number of any */

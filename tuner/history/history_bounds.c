@@ -467,4 +467,6 @@ void history_rest(struct history *h)
     nodes_deinit(&h->nodes);
     json_decref(h->model.data);
     h->model.data = NULL;
+    json_decref(h->data);
+    h->data = NULL;
 }

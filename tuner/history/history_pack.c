@@ -325,7 +325,7 @@ static enum err pack_once(struct text *out, const struct history *h)
     const struct record_command command = {.paused = h->pause_wanted,
                                            .retune = h->retune_wanted,
                                            .limits = h->limits};
-    struct record_tables tables = {tables_of(h)};
+    struct record_tables tables = {tables_of(h), h->data};
     enum err err = tables.tables ? ERR_OK : ERR_NOMEM;
 
     pack_plan(out, head);
@@ -597,7 +597,7 @@ static enum err take_tables(struct history *h, const json_t *tables)
 static enum err unpack_once(struct packed_bytes *in, struct history *h)
 {
     struct record_command command = {.limits = {.max_time_s = INFINITY}};
-    struct record_tables tables = {NULL};
+    struct record_tables tables = {NULL, NULL};
     enum err err = unpack_one(in, head, h);
 
     if (!err)
@@ -613,6 +613,7 @@ static enum err unpack_once(struct packed_bytes *in, struct history *h)
     if (!err)
         err = take_tables(h, tables.tables);
     json_decref(tables.tables);
+    h->data = tables.data;
     h->pause_wanted = command.paused;
     h->retune_wanted = command.retune;
     h->limits = command.limits;

@@ -332,9 +332,11 @@ struct record_asking {
     char reason[RECORD_TEXT_MAX]; /* a sentence; "" */
 };
 
-/* The tables of which rows can be asked for, as the training system says. */
+/* The tables of which rows can be asked for, and what the data hold, as the
+ * training system says. */
 struct record_tables {
-    json_t *tables; /* owned: array, as in `ready` */
+    json_t *tables; /* owned: array, as in `ready`; NULL: none are told */
+    json_t *data; /* owned: what its data hold, as in `ready`; NULL: not told */
 };
 
 /* A row that a user has added to. It is in every fork of the branch from then

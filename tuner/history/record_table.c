@@ -267,6 +267,7 @@ static const struct json_field asking[] = {
 
 static const struct json_field tables[] = {
     {FIELD_OF(record_tables, ARRAY, tables), .optional = true},
+    {FIELD_OF(record_tables, TREE, data), .optional = true},
     {.name = NULL},
 };
 

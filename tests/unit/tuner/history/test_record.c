@@ -100,6 +100,7 @@ static void fill(struct record *r, enum record_kind kind)
         break;
     case RECORD_TABLES:
         r->tables.tables = json_pack("[{s:s}]", "name", "weights");
+        r->tables.data = json_pack("{s:i}", "samples", 5);
         break;
     case RECORD_INCREMENT:
         r->increment = (struct record_increment){
