@@ -262,6 +262,7 @@ static enum err add(struct fleet *fleet, const char *id, struct fault *f)
 
     if (!run)
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    run->beat = run_folder_beaten(fleet->state, id);
     err = replay_run(fleet->journal, fleet->state, id, &r, f);
     if (err) {
         mem_free(run);
@@ -608,9 +609,11 @@ enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
                         struct fault *f)
 {
     struct taking t = {fleet, run, false};
-    enum err err = follow(fleet, run, f);
+    enum err err;
 
     assert(fleet_find(fleet, run->id) == run);
+    run->beat = run_folder_beaten(fleet->state, run->id);
+    err = follow(fleet, run, f);
     if (!err)
         err = journal_find_run(fleet->journal, run->id, take_end, &t, f);
     fleet_show(fleet, run);
@@ -618,7 +621,8 @@ enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
 }
 
 /* Tuners that are not our children: of a service before this one, or of
- * `mltune run`. Those of ours are waited for by the supervisor. */
+ * `mltune run`. Those of ours are waited for by the supervisor. One that began
+ * and ended between two looks has left a sign of life. */
 static enum err look_for_life(struct fleet *fleet, struct fleet_run *run,
                               bool changed, struct fault *f)
 {
@@ -628,7 +632,8 @@ static enum err look_for_life(struct fleet *fleet, struct fleet_run *run,
     if (run->child.pid || (!run->alive && !(changed && fleet_resumable(run))))
         return ERR_OK;
     alive = run_folder_alive(fleet->state, run->id);
-    if (alive == run->alive)
+    if (alive == run->alive &&
+        (alive || run_folder_beaten(fleet->state, run->id) == run->beat))
         return ERR_OK;
     run->alive = alive;
     return fleet_read_end(fleet, run, f);

@@ -51,6 +51,8 @@ struct fleet_run {
     time_ns not_before;           /* it waits until then */
     time_ns over_at; /* its log was ended then; 0: it goes on, or is cleared
                       */
+    int64_t beat;    /* its last sign of life (run_folder_beaten) before its
+                      * end was read */
     bool rests;      /* what it did is not in memory (history_rest) */
 };
 

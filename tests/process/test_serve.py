@@ -638,6 +638,36 @@ class Trouble(Service):
         clocks = self.run_now(run)["clocks"]
         self.wait_for_clock(run, clocks)
 
+    def test_a_run_that_went_on_between_two_looks(self):
+        """A tuner of others that began and ended unseen is noticed."""
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json")
+        run = self.wait_until(
+            lambda: next(iter(self.get("/api/v1/runs")["runs"]), None),
+            "the run")["run"]
+        self.wait_for_clock(run)
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        self.wait_for_status(run, "interrupted")
+        before = self.run_now(run)["clocks"]
+
+        def records():
+            db = sqlite3.connect(self.folder / ".mltune/mltune.db", timeout=60)
+            with contextlib.closing(db):
+                return db.execute("SELECT max(seq) FROM records").fetchone()[0]
+        seen = records()
+        self.service.send_signal(signal.SIGSTOP)
+        try:
+            process = self.start("resume", run)
+            self.wait_until(lambda: records() > seen + 50, "records")
+            process.send_signal(signal.SIGINT)
+            self.assert_code(self.finish(process), 130)
+        finally:
+            self.service.send_signal(signal.SIGCONT)
+        self.wait_until(lambda: self.run_now(run)["clocks"] > before,
+                        "clocks that are shown", seconds=30)
+        self.wait_for_status(run, "interrupted")
+
     def test_runs_that_rest_are_read_again(self):
         """What runs that are over did is not in memory; it is shown all the
         same, and one that is continued goes on."""
