@@ -165,6 +165,9 @@ static enum err copy_folder(struct copying *c, const char *from, const char *to,
     if (err)
         return err;
     d = opendir(from);
+    if (!d && (errno == ENOMEM || errno == EMFILE || errno == ENFILE))
+        return fault_errno(f, errno == ENOMEM ? ERR_NOMEM : ERR_IO, errno,
+                           "read the folder %s", from);
     if (!d) {
         tell(c, from, errno);
         return ERR_OK;

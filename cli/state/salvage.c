@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,18 @@ static enum err take_run(void *ctx, const struct journal_run *run)
     return add_run(ctx, run->id);
 }
 
+enum err salvage_unlisted(struct salvage *s, const char *path, int error,
+                          struct fault *f)
+{
+    assert(s && path);
+    if (error == ENOMEM || error == EMFILE || error == ENFILE)
+        return fault_errno(f, error == ENOMEM ? ERR_NOMEM : ERR_IO, error,
+                           "read the folder %s", path);
+    if (error != ENOENT)
+        salvage_lose(s, "the folder %s: %s", path, strerror(error));
+    return ERR_OK;
+}
+
 /* Runs that the journal does not know any more have folders still; @known of
  * the others come first. */
 static enum err add_folders(struct salvage *s, size_t known, struct fault *f)
@@ -51,6 +64,8 @@ static enum err add_folders(struct salvage *s, size_t known, struct fault *f)
     enum err err = file_join(path, s->from, "runs", f);
     DIR *d = err ? NULL : opendir(path);
 
+    if (!d && !err)
+        err = salvage_unlisted(s, path, errno, f);
     while (d && !err && (entry = readdir(d))) {
         bool listed = false;
 

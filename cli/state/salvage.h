@@ -29,6 +29,12 @@ struct salvage {
 void salvage_lose(struct salvage *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The folder @path could not be opened, with @error (errno). One that is not
+ * there has nothing; one that cannot be read is told, and lost. Errors: where
+ * it could be read another time, ERR_NOMEM (memory), ERR_IO (descriptors). */
+enum err salvage_unlisted(struct salvage *s, const char *path, int error,
+                          struct fault *f);
+
 /* Lists the runs: those of s->old, which is closed where it cannot be read, and
  * those that have a folder only. Errors: ERR_NOMEM. */
 enum err salvage_list(struct salvage *s, struct fault *f);

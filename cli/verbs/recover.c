@@ -15,6 +15,7 @@
 #include "tuner/history/journal_head_io.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,8 +235,8 @@ static enum err copy_snapshots(struct recovery *r, bool program,
     DIR *d = err ? NULL : opendir(from);
     struct dirent *entry;
 
-    if (!d) /* a run that has written none */
-        return err;
+    if (!d) /* a run that has written none, or */
+        return err ? err : salvage_unlisted(&r->salvage, from, errno, f);
     while (!err && (entry = readdir(d)))
         if (entry->d_name[0] != '.' && !strstr(entry->d_name, ".tmp"))
             err = copy_snapshot(r, program, from, to, entry->d_name, f);

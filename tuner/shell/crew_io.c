@@ -238,13 +238,21 @@ static bool all_here(const struct crew *w)
     return true;
 }
 
-static void send_text(struct crew *w, uint32_t node, const char *text,
-                      size_t len, double now_s)
+static enum err try_to_send(struct crew *w, uint32_t node, const char *text,
+                            size_t len)
 {
     enum err err = ERR_NOMEM;
 
     for (int i = 0; err == ERR_NOMEM && i < CREW_SENDS_MAX; i++)
         err = socket_send(w->o.socket, &w->peer[node], text, len);
+    return err;
+}
+
+static void send_text(struct crew *w, uint32_t node, const char *text,
+                      size_t len, double now_s)
+{
+    enum err err = try_to_send(w, node, text, len);
+
     if (err == ERR_NOMEM)
         lose(w, node, true, now_s, "there is no memory for a message to it");
     else if (err == ERR_LIMIT)
@@ -358,7 +366,7 @@ static void configure(struct crew *w, uint32_t node, double now_s)
     enum err err = msg_encode(w->o.config, &config, &len);
 
     if (!err)
-        err = socket_send(w->o.socket, &w->peer[node], config, len);
+        err = try_to_send(w, node, config, len);
     mem_free(config);
     if (!err)
         return;
