@@ -140,6 +140,18 @@ class Abused(Service):
             reply = self.raw(head + body, shut=True)
             self.assertNotIn(self.status_of(reply), range(200, 300), reply)
 
+    def test_nothing_is_served_behind_chunks(self):
+        """The library takes chunks with bare LF, which others on the way may
+        read otherwise: what follows any chunks is no request."""
+        head = self.head("POST /api/v1/runs", self.bearer(),
+                         "Content-Type: application/json",
+                         "Transfer-Encoding: chunked")
+        for end in ("\r\n", "\n"):
+            body = end.join(("2", "{}", "0", "", ""))
+            reply = self.raw(head + body + self.head("GET /version"))
+            self.assertIn(self.status_of(reply), (400, 422), reply)
+            self.assertEqual(reply.count(b"HTTP/1.1 "), 1, reply)
+
     def test_header_floods(self):
         """Too many, too long or without end: 431, or cut; never read on."""
         self.assert_refused(
