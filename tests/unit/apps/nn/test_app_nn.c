@@ -232,9 +232,9 @@ static void nn_trains_with_every_update_rule(void **state)
     static const struct {
         const char *name;
         double rate;
-    } rates[] = {{"sgd", 0.2},        {"nesterov", 0.2}, {"adagrad", 0.02},
-                 {"rmsprop", 0.002},  {"adadelta", 1},   {"adam", 0.005},
-                 {"adarevision", 0.1}};
+    } rates[] = {{"sgd", 0.2},         {"nesterov", 0.2}, {"adagrad", 0.02},
+                 {"rmsprop", 0.002},   {"adadelta", 1},   {"adam", 0.005},
+                 {"adarevision", 0.1}, {"rpcs", 0.03}};
     const struct rule_ops *rule;
     size_t tried = 0, i;
 
