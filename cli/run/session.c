@@ -82,7 +82,7 @@ static enum err take_record(void *ctx, const struct record *record,
     err = take_in(s, record);
     /* Before the change counts as seen: answers are kept by it. */
     if (!err)
-        event_log_append(s->events, s->history.records,
+        event_log_append(s->events, history_records(&s->history),
                          record_kind_name(record->kind), json);
     view_changed(s->view);
     view_unlock(s->view);
@@ -209,17 +209,17 @@ static enum err start_nodes(struct session *s, struct fault *f)
  * fault. */
 static void last_words_of_program(const struct session *s)
 {
-    const json_t *words = s->history.end.last_words, *line;
+    const json_t *words = history_end(&s->history)->last_words, *line;
     size_t i;
 
-    if (!s->history.finished || !words)
+    if (!history_finished(&s->history) || !words)
         return;
     if (s->nodes > 1)
         fprintf(stderr,
                 "process %u said last (mltune log %s --node %u has all of "
                 "it):\n",
-                s->history.end.last_words_node, s->folder.id,
-                s->history.end.last_words_node);
+                history_end(&s->history)->last_words_node, s->folder.id,
+                history_end(&s->history)->last_words_node);
     else
         fprintf(stderr, "its last words (mltune log %s has all of them):\n",
                 s->folder.id);
@@ -369,13 +369,13 @@ static enum err take_restart(void *ctx, const char *reason, unsigned restarts,
  * left to do but that. */
 static bool had_ended(const struct session *s)
 {
-    return s->recalled && s->unclosed && s->history.finished &&
-           s->history.end.status != RUN_INTERRUPTED;
+    return s->recalled && s->unclosed && history_finished(&s->history) &&
+           history_end(&s->history)->status != RUN_INTERRUPTED;
 }
 
 static void take_end(struct session *s)
 {
-    const struct record_run_finished *end = &s->history.end;
+    const struct record_run_finished *end = history_end(&s->history);
     struct tuner_finish *finish = &s->result.finish;
 
     finish->status = end->status;
@@ -398,10 +398,10 @@ static enum err take_back_end(struct session *s, struct fault *f)
         return ERR_OK;
     memset(&r, 0, sizeof(r));
     record_init(&r, RECORD_RUN_FINISHED);
-    r.at_s = s->history.at_s;
-    r.clock = s->history.clock;
+    r.at_s = history_at_s(&s->history);
+    r.clock = history_clock(&s->history);
     r.run_finished.status = RUN_INTERRUPTED;
-    r.run_finished.waiting_s = s->history.end.waiting_s;
+    r.run_finished.waiting_s = history_end(&s->history)->waiting_s;
     r.run_finished.last_words_node = UINT32_MAX;
     snprintf(r.run_finished.reason, sizeof(r.run_finished.reason), "%s",
              RUN_REASON_RESUMED);
@@ -619,8 +619,8 @@ static json_t *result_object(struct session *s)
 
     if (!o)
         return NULL;
-    if (s->history.started) /* a strategy may insist on its own */
-        searcher = s->history.run.searcher;
+    if (history_started(&s->history)) /* a strategy may insist on its own */
+        searcher = history_run(&s->history)->searcher;
     failed =
         json_object_set_new(o, "run", json_string(s->folder.id)) |
         json_object_set_new(o, "status",
@@ -701,7 +701,7 @@ static void print_result(const struct session *s, const char *json)
 {
     const struct tuner_finish *finish = &s->result.finish;
     /* The model of a program is the program's to read. */
-    bool eval = s->history.model.path[0] && !s->o->program;
+    bool eval = history_model_path(&s->history)[0] && !s->o->program;
 
     if (ended_badly(s))
         explain_failure(s);
@@ -710,13 +710,15 @@ static void print_result(const struct session *s, const char *json)
     else if (s->o->json)
         console_error("no memory for the result; mltune show %s --json has it",
                       s->folder.id);
-    if (s->o->json || (finish->status == RUN_FAILED && !s->history.epochs))
+    if (s->o->json ||
+        (finish->status == RUN_FAILED && !history_epochs_len(&s->history)))
         return;
     printf("run       %s %s: %s\n", s->folder.id,
            run_status_name(finish->status), finish->message);
     print_summary(s);
     if (eval)
-        printf("next      mltune predict %s DATA\n", s->history.model.path);
+        printf("next      mltune predict %s DATA\n",
+               history_model_path(&s->history));
     printf("%s mltune %s %s", eval ? "         " : "next     ",
            finish->status == RUN_INTERRUPTED ? "resume" : "show", s->folder.id);
     if (strcmp(s->o->state, STATE_DEFAULT) != 0)

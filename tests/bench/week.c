@@ -8,7 +8,8 @@
  * are: folded into the history, appended, and kept within journal.limit by the
  * session's own code. The run's newest snapshot is journaled once more at the
  * end, so that it can be resumed. tests/bench/week.py measures what then is.
- * Without a state folder nothing is done, as in `make bench`.
+ * Without a state folder nothing is done, as in `make bench`. SIGTERM ends the
+ * week early, as well as its own end would.
  */
 #include "base/json/json.h"
 #include "base/mem.h"
@@ -17,6 +18,7 @@
 #include "tests/unit/fixture/retunes.h"
 
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +38,14 @@ struct week {
     struct retunes w;
     uint64_t put;
 };
+
+static volatile sig_atomic_t ends;
+
+static void end_early(int signal)
+{
+    (void)signal;
+    ends = 1;
+}
 
 static void fail(const char *what, const struct fault *f)
 {
@@ -180,7 +190,10 @@ int main(int argc, char **argv)
     end_what_is_open(&k);
     /* The snapshot's own branch may be freed. */
     k.w.tip = retunes_fork(&k.w, BRANCH_TRAINING, "training", json_object());
+    signal(SIGTERM, end_early);
     for (unsigned i = 1; i <= retunes; i++) {
+        if (ends)
+            retunes = i;
         retunes_one(&k.w);
         if (i % LOOK_EVERY == 0)
             look(&k);
