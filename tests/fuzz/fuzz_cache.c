@@ -27,6 +27,7 @@ struct cache_world {
     const struct update *updates[CACHE_FUZZ_WORKERS][CACHE_FUZZ_TABLES];
     struct cache *cache;
     uint64_t slice;
+    int64_t base;                    /* its first clock */
     bool ending[CACHE_FUZZ_WORKERS]; /* its clock's sums are leaving */
     bool drained[CACHE_FUZZ_WORKERS];
 };
@@ -90,7 +91,7 @@ static struct frame almost(struct cache_world *w, struct bytes_in *in)
                       .from = (uint32_t)in_below(in, CACHE_FUZZ_NODES),
                       .slice = w->slice,
                       .table = (uint32_t)in_below(in, CACHE_FUZZ_TABLES),
-                      .clock = (int64_t)in_below(in, 6)};
+                      .clock = w->base + (int64_t)in_below(in, 6)};
 
     f.worker = in_chance(in) ? FRAME_NO_WORKER
                              : (uint32_t)in_below(in, CACHE_FUZZ_WORKERS);
@@ -114,7 +115,9 @@ static void add_record(struct cache_world *w, struct bytes_in *in,
 {
     static const float values[CACHE_FUZZ_WIDTH + 1] = {1, -1, 1};
     uint64_t row = in_below(in, CACHE_FUZZ_ROWS + 1);
-    int64_t clock = (int64_t)in_number(in);
+    uint64_t number = in_number(in);
+    int64_t clock =
+        (int64_t)(number < 50 ? number + (uint64_t)w->base : number);
 
     if (f->values == FRAME_NOTHING) {
         frame_add(writer, row, NULL);
@@ -127,7 +130,6 @@ static void add_record(struct cache_world *w, struct bytes_in *in,
         row = f->from == 1 && in_byte(in) < 250 ? 6 + row % 6 : row;
         frame_add(writer, row, values);
     }
-    (void)w;
 }
 
 static void hear(struct cache_world *w, struct bytes_in *in)
@@ -250,8 +252,8 @@ static void begin(struct cache_world *w, struct bytes_in *in)
     if (w->slice > 0 && !cache_quiet(w->cache))
         return;
     w->slice++;
-    cache_begin(w->cache, w->slice, (int64_t)(16 * w->slice),
-                (unsigned)in_below(in, 3));
+    w->base += 2 * CACHE_FUZZ_STEPS; /* more than a slice can end */
+    cache_begin(w->cache, w->slice, w->base, (unsigned)in_below(in, 3));
     memset(w->drained, 0, sizeof(w->drained));
 }
 
