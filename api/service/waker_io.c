@@ -110,7 +110,8 @@ uint64_t waker_ask(struct waker *w, const char *id)
     assert(id[0] && strlen(id) < RECORD_NAME_MAX);
     pthread_mutex_lock(&w->lock);
     ticket = w->done + 1;
-    while (ticket <= w->newest && strcmp(w->slot[ticket % WAKER_MAX].id, id))
+    while (ticket <= w->newest &&
+           strcmp(w->slot[ticket % WAKER_MAX].id, id) != 0)
         ticket++;
     if (ticket > w->newest && w->newest - w->done == WAKER_MAX) {
         ticket = 0;

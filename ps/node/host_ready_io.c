@@ -109,7 +109,7 @@ json_t *host_data(const struct host *h)
         fault_set(&f, ERR_LIMIT, "expected at most %d bytes", MLT_DATA_MAX);
     else
         json_load(text, strlen(text), &data, NULL, &f);
-    if (data && json_is_object(data))
+    if (json_is_object(data))
         return data;
     json_decref(data);
     log_event(LOG_WARN, "data_not_described", "why=%s",
