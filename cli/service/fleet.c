@@ -644,18 +644,27 @@ enum err fleet_read(struct fleet *fleet, struct fault *f)
     assert(fleet->journal);
     int64_t version;
     enum err err = journal_version(fleet->journal, &version, f);
-    bool changed = !err && version != fleet->version;
+    bool changed = !err && version != fleet->version, lost;
 
     if (changed)
         err = discover(fleet, f);
-    for (size_t i = 0; i < fleet->runs && !err; i++) {
+    lost = err != ERR_OK;
+    /* A run that cannot be read does not hide those after it. */
+    for (size_t i = 0; i < fleet->runs && !lost; i++) {
         struct fleet_run *run = fleet->run[i];
+        struct fault why = {0};
+        enum err one = ERR_OK;
 
         clear_log(fleet, run);
         if (changed && run->alive)
-            err = follow(fleet, run, f);
-        if (!err)
-            err = look_for_life(fleet, run, changed, f);
+            one = follow(fleet, run, &why);
+        if (!one)
+            one = look_for_life(fleet, run, changed, &why);
+        if (one && !err) {
+            err = one;
+            if (f)
+                *f = why;
+        }
     }
     if (!err)
         fleet->version = version;
