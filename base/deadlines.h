@@ -59,6 +59,12 @@
       "the connection is cut, and made again")                                 \
     X(NODES_ECHO, 30000, "an answer to who connected",                         \
       "the connection is cut, and made again")                                 \
+    /* the tuner by itself */                                                  \
+    X(MEMORY, 60000,                                                           \
+      "memory that a tuner needs to go on, while nothing that it asked for "   \
+      "is "                                                                    \
+      "out",                                                                   \
+      "the run is interrupted")                                                \
     /* a run or service that is to end */                                      \
     X(STOP_SNAPSHOT, 6000, "the snapshot of a run that got SIGTERM or SIGHUP", \
       "the run ends without it")                                               \

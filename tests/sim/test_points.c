@@ -228,6 +228,8 @@ static void one(const struct whole *w, const struct sim_storage *storage,
         fail_msg("%s: so many allocations there are not", point);
 }
 
+enum { ENDS = 4 };
+
 /* Every allocation of the process, as far as they are asked for. */
 static void allocations_fail(const struct job *j, const struct whole *w,
                              uint64_t few, bool forever, struct count *c)
@@ -237,6 +239,15 @@ static void allocations_fail(const struct job *j, const struct whole *w,
     uint64_t nth = from_environment("POINT", 1);
 
     storage.scarce = &scarce;
+    /* The end of the run, where nothing else is under way, more closely: who
+     * waits for memory then must not do so for ever. */
+    for (uint64_t k = 1; few && forever && nth == 1 && k <= ENDS; k++) {
+        scarce.nth = (int64_t)(w->allocations - k * w->allocations / 120);
+        snprintf(point, sizeof(point),
+                 "JOB=%s KIND=memory POINT=%" PRId64 " for ever", j->name,
+                 scarce.nth);
+        one(w, &storage, c);
+    }
     for (; nth <= w->allocations; nth += step_of(w->allocations, few)) {
         scarce.nth = (int64_t)nth;
         snprintf(point, sizeof(point), "JOB=%s KIND=memory POINT=%" PRIu64 "%s",

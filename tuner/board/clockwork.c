@@ -28,7 +28,9 @@ struct clockwork {
     double pause_began_s; /* nothing runs since; NAN: no pause */
     double paused_s;      /* in all, in pauses that are over */
 
-    double retry_s; /* INFINITY: nothing is lacking */
+    double retry_s;   /* INFINITY: nothing is lacking */
+    bool wants;       /* this step has asked for it */
+    double wanting_s; /* since then each step has; NAN: the last one has not */
 };
 
 /* ---- life ---------------------------------------------------------------- */
@@ -61,6 +63,7 @@ enum err clockwork_init(struct board *c, const struct history *resume)
         .wait_s = NAN,
         .pause_began_s = NAN,
         .retry_s = INFINITY,
+        .wanting_s = NAN,
     };
     c->clockwork = k;
     if (!resume)
@@ -91,6 +94,7 @@ void clockwork_step(struct board *c, double now_s, double step_s)
     k->started = true;
     k->now_s = now_s;
     k->step_s = step_s;
+    k->wants = false;
 }
 
 void clockwork_resume(struct board *c, const struct history *h)
@@ -265,6 +269,7 @@ double clockwork_continue(struct board *c)
 
 void board_retry(struct board *c)
 {
+    c->clockwork->wants = true;
     board_retry_after(c, 0.1);
 }
 
@@ -285,4 +290,15 @@ void clockwork_retry_take(struct board *c)
 {
     if (c->clockwork->now_s >= c->clockwork->retry_s)
         c->clockwork->retry_s = INFINITY;
+}
+
+double clockwork_wants(struct board *c, bool busy)
+{
+    struct clockwork *k = c->clockwork;
+
+    if (!k->wants || busy)
+        k->wanting_s = NAN;
+    else if (isnan(k->wanting_s))
+        k->wanting_s = k->now_s;
+    return isnan(k->wanting_s) ? 0 : k->now_s - k->wanting_s;
 }

@@ -83,4 +83,9 @@ double clockwork_retry_at(const struct board *c);
 /* Forgets that where the time has come. */
 void clockwork_retry_take(struct board *c);
 
+/* At the end of a step; @busy: something is out that may end. For how long
+ * steps in a row have ended with a board_retry and nothing out; 0: this one did
+ * not. */
+double clockwork_wants(struct board *c, bool busy);
+
 #endif

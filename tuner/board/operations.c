@@ -134,6 +134,11 @@ bool operations_work(const struct board *c)
     return false;
 }
 
+bool operations_any(const struct board *c)
+{
+    return c->operations->len > 0;
+}
+
 uint64_t board_clocks_out(const struct board *c, const struct branch *b)
 {
     const struct operations *o = c->operations;

@@ -61,4 +61,7 @@ op_id operations_last_slice(const struct board *c, branch_id branch);
 /* Whether any slice or fork is out. */
 bool operations_work(const struct board *c);
 
+/* Whether any answer is awaited. */
+bool operations_any(const struct board *c);
+
 #endif

@@ -1,5 +1,6 @@
 #include "tuner/core/tuner.h"
 
+#include "base/deadlines.h"
 #include "base/mem.h"
 #include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
@@ -386,6 +387,17 @@ static void take_time(struct board *c)
     snapshots_tick(c);
 }
 
+/* Whoever waits for memory asks for another step; with nothing out, that may be
+ * for ever. */
+static void look_for_want(struct board *c)
+{
+    if (clockwork_wants(c, operations_any(c)) < DEADLINE_MEMORY_MS * 1e-3 ||
+        ending_finished(c))
+        return;
+    lifecycle_interrupted(c, err_name(ERR_NOMEM),
+                          "the tuner had no memory to go on for a minute");
+}
+
 static void advance(struct board *c)
 {
     if (ending_finished(c))
@@ -409,6 +421,7 @@ static void advance(struct board *c)
     }
     snapshots_advance(c);
     ending_advance(c);
+    look_for_want(c);
 }
 
 enum err tuner_step(struct tuner *t, const struct tuner_event *event,
