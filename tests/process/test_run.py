@@ -500,9 +500,10 @@ class JournalLimit(Case):
         run, epochs = done.result["run"], done.result["epochs"]
         self.assertGreater(epochs, 500)
         state = self.folder / ".mltune"
-        # An epoch that had ended, but for its validation, is in it.
-        self.assertIn(self.last_snapshot(state), (epochs, epochs + 1),
-                      "the end has a snapshot of its own")
+        # Epochs that were not validated yet are in it; those of a second, as
+        # between other snapshots, are hundreds.
+        self.assertLess(abs(self.last_snapshot(state) - epochs), 50,
+                        "the end has a snapshot of its own")
         files = [state / "mltune.db", *state.glob("runs/*/checkpoint*")]
         self.assertLess(sum(f.stat().st_size for f in files), 5 << 20)
         done = self.mltune("resume", run, "--json")
