@@ -505,7 +505,7 @@ class JournalLimit(Case):
         self.assertLess(abs(self.last_snapshot(state) - epochs), 50,
                         "the end has a snapshot of its own")
         files = [state / "mltune.db", *state.glob("runs/*/checkpoint*")]
-        self.assertLess(sum(f.stat().st_size for f in files), 5 << 20)
+        self.assertLess(sum(f.stat().st_size for f in files), 6 << 20)
         done = self.mltune("resume", run, "--json")
         self.assert_code(done, 74)
         self.assertEqual(done.result["reason"], "limit")
