@@ -310,8 +310,8 @@ static bool ends(int fd)
     return poll(&p, 1, 30000) == 1 && recv(fd, &byte, 1, 0) <= 0;
 }
 
-/* Deadlines hold from the first byte of the handshake on: who says nothing more,
- * half a greeting, or half a head, is cut. */
+/* Deadlines hold from the first byte of the handshake on: who says nothing
+ * more, half a greeting, or half a head, is cut. */
 static void tls_server_cuts_who_is_slow(void **state)
 {
     static const struct reaper_limits limits = {
