@@ -16,7 +16,7 @@ struct staleness {
     /* [difference - STALENESS_LEAST]; the ends count what lies beyond too. */
     uint64_t count[STALENESS_MOST - STALENESS_LEAST + 1];
     uint64_t reads;
-    int64_t sum; /* of the differences */
+    int64_t sum; /* of the differences; it stays at the ends of its range */
 };
 
 void staleness_add(struct staleness *s, int64_t difference);

@@ -163,6 +163,12 @@ static void staleness_counts_what_was_seen(void **state)
     assert_true(staleness_at(&sum, STALENESS_LEAST) == 2);
     assert_true(staleness_at(&sum, STALENESS_MOST) == 2);
     assert_true(staleness_mean(&sum) == -1);
+    /* Two ages as far off as can be are no overflow. */
+    staleness_add(&s, INT64_MAX);
+    staleness_add(&s, INT64_MAX);
+    staleness_merge(&sum, &s);
+    staleness_merge(&sum, &s);
+    assert_true(s.sum == INT64_MAX && sum.sum == INT64_MAX);
 }
 
 /* A histogram is the same after it was written and read, empty or not, with
