@@ -22,6 +22,12 @@
     .validation = 512, .workers = 2, .noise = 0.3, .jitter = 0.1, .rate = 1,   \
     .cost_noise = 0.03
 
+/* A clock of some ten milliseconds, ten times as long as a switch or a copy,
+ * and a cliff: high rates diverge. */
+#define SIM_PACED                                                              \
+    .ball = 0.01, .cliff = 20, .clock_s = 1e-2, .sample_s = 1e-4,              \
+    .switch_s = 1e-3, .copy_s = 1e-3
+
 /* Times of clocks, switches and copies, where they are short. */
 #define SIM_QUICK                                                              \
     .clock_s = 1e-3, .sample_s = 1e-5, .switch_s = 1e-4, .copy_s = 1e-4

@@ -21,12 +21,7 @@ static const struct sim_family plain = {
     .name = "killed",
     .space = "{" RATE "}",
     .samples = 4096,
-    .ball = 0.01,
-    .cliff = 20,
-    .clock_s = 1e-2,
-    .sample_s = 1e-4,
-    .switch_s = 1e-3,
-    .copy_s = 1e-3,
+    SIM_PACED,
     .max_epochs = 20,
     SIM_USUAL,
 };
