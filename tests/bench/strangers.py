@@ -20,9 +20,10 @@ net    what the threads that strangers can wake (HTTP, ZeroMQ's, the gate's) tak
        them, as 1 + share. Load hardly changes it
 woken  times that its threads slept and were woken (voluntary switches), to quiet
 wall   time that went by, to quiet
+late   the same, to decoy
 
     strangers at=run kind=connect rounds=... per_s=... load=... quiet_us=... \\
-        cpu=MEDIAN:LOW:HIGH own=... net=... woken=... wall=... value percent
+        cpu=MEDIAN:LOW:HIGH own=... net=... woken=... wall=... late=... value percent
 
 LOW and HIGH hold the ratios' median with a probability of 95 % (order statistics, no
 assumption on their distribution). The value is net as percent more; wall says something
@@ -104,7 +105,8 @@ RATIOS = {"cpu": lambda q, d, a: a["cpu"] / q["cpu"],
           "own": lambda q, d, a: a["cpu"] / d["cpu"],
           "net": lambda q, d, a: 1 + a["net"] / a["wall"] - q["net"] / q["wall"],
           "woken": lambda q, d, a: a["woken"] / max(q["woken"], 1e-9),
-          "wall": lambda q, d, a: a["wall"] / q["wall"]}
+          "wall": lambda q, d, a: a["wall"] / q["wall"],
+          "late": lambda q, d, a: a["wall"] / d["wall"]}
 
 
 def say(at, kind, rounds, did):
