@@ -65,7 +65,8 @@ void snapshots_not_written(struct board *c, const char *reason);
  * BRANCH_NONE: it is not after all. */
 void snapshots_restored(struct board *c, branch_id best, uint32_t number);
 
-/* The one that the run goes on from says how it ends. */
+/* The one that the run goes on from says how it ends: none follows it, since
+ * there is no strategy any more whose state it could have. */
 void snapshots_end_restored(struct board *c);
 
 /* The run goes on: the time to the next one begins. */
