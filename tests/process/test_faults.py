@@ -92,8 +92,8 @@ CALLS = {
 # Points that once found something, and are as quick as any.
 ONCE_FOUND = {"ServiceItself": [("sync", 27, "always")]}
 # What the C++ runtime and libzmq say as they give up.
-ABORTS = re.compile(r"bad_alloc|OUT OF MEMORY|Out of memory|Cannot allocate"
-                    r"|without an active exception|\(src/thread\.cpp:\d+\)",
+ABORTS = re.compile(r"bad_alloc|terminate called recursively|OUT OF MEMORY"
+                    r"|Out of memory|Cannot allocate|without an active exception|\(src/thread\.cpp:\d+\)",
                     re.I)
 # OpenPGM, which libzmq starts, aborts without a word, and does not look whether
 # the C library found memory to read a file.

@@ -201,9 +201,16 @@ static bool make_folder(struct tuner_socket *s, const char *dir, bool own)
 
 static void remove_folder(struct tuner_socket *s)
 {
+    char path[FILE_PATH_MAX];
+
     if (!s->folder[0])
         return;
-    folder_remove(s->folder, NULL);
+    /* To read a folder takes memory and a descriptor, which may be what was
+     * short; what is mostly all of it can be named. */
+    if (file_join(path, s->folder, SOCKET_NAME, NULL) == ERR_OK)
+        file_remove(path);
+    if (rmdir(s->folder) != 0)
+        folder_remove(s->folder, NULL);
     s->folder[0] = '\0';
 }
 

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -19,6 +20,14 @@
 static char dir[64];
 static struct tuner_socket tuner;
 static void *context, *node;
+
+static const char *in_dir(const char *name)
+{
+    static char path[FILE_PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return path;
+}
 
 static int make_pair(void **state)
 {
@@ -174,6 +183,27 @@ static void socket_folder_is_private(void **state)
     assert_int_equal(st.st_mode & 0777, 0700);
 }
 
+/* Where nothing can be opened, and no folder read, its own goes nevertheless.
+ */
+static void socket_folder_goes_without_descriptors(void **state)
+{
+    struct rlimit whole, none;
+    struct tuner_socket other;
+    char folder[FILE_PATH_MAX];
+
+    (void)state;
+    assert_int_equal(folder_make(in_dir("own"), NULL), ERR_OK);
+    assert_int_equal(socket_open(&other, in_dir("own"), NULL), ERR_OK);
+    snprintf(folder, sizeof(folder), "%s", other.folder);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &whole), 0);
+    none = (struct rlimit){3, whole.rlim_max}; /* all of which are in use */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    socket_close(&other);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &whole), 0);
+    assert_int_not_equal(access(folder, F_OK), 0);
+    assert_int_equal(rmdir(in_dir("own")), 0);
+}
+
 /* Where the path is too long for a Unix socket, or cannot hold one, another
  * place is found. */
 static void socket_goes_elsewhere_when_it_must(void **state)
@@ -195,14 +225,6 @@ static void socket_goes_elsewhere_when_it_must(void **state)
     socket_close(&other);
     assert_int_equal(folder_remove(longer, NULL), 0);
     socket_close(&other); /* again does nothing */
-}
-
-static const char *in_dir(const char *name)
-{
-    static char path[FILE_PATH_MAX];
-
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    return path;
 }
 
 /* A folder of the name that a tuner without a process has left; in it @file. */
@@ -307,6 +329,7 @@ int main(void)
         CASE(socket_message_of_parts_is_dropped),
         CASE(socket_without_memory_drops_the_message),
         CASE(socket_folder_is_private),
+        CASE(socket_folder_goes_without_descriptors),
         CASE(socket_goes_elsewhere_when_it_must),
         CASE(socket_sweeps_only_what_tuners_left),
     };
