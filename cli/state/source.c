@@ -482,6 +482,10 @@ struct source_rows {
     struct source_row *row; /* owned */
     size_t len, capacity;
     bool json;
+    bool ask;               /* a service, for what it knows better */
+    size_t replayed;        /* runs whose records were read */
+    const json_t *known;    /* members named as runs to leave out; NULL: none */
+    struct source_ids read; /* those that are to be read: owned */
 };
 
 /* What the row owns is transferred. */
@@ -505,13 +509,29 @@ static void rows_deinit(struct source_rows *rows)
         mem_free(rows->row[i].cells);
     }
     mem_free(rows->row);
+    mem_free(rows->read.id);
 }
 
+static bool is_known(const struct source_rows *rows, const char *id)
+{
+    return rows->known && json_object_get(rows->known, id);
+}
+
+static bool may_wait(const char *status)
+{
+    return !status || strcmp(status, run_status_name(RUN_INTERRUPTED)) == 0;
+}
+
+/* An interrupted run may wait in the queue of a service: it is read last. */
 static enum err take_listed(void *ctx, const struct journal_listed *l)
 {
     struct source_rows *rows = ctx;
     struct source_row row = {.began_ns = l->began_ns};
 
+    if (is_known(rows, l->id))
+        return ERR_OK;
+    if (rows->ask && may_wait(l->status))
+        return take_id(&rows->read, l->id);
     if (!rows->json)
         row.cells = mem_strdup(l->cells);
     else if (json_load(l->json, strlen(l->json), &row.json, NULL, NULL))
@@ -542,11 +562,14 @@ static enum err add_run_here(struct source *s, struct journal *j,
     struct source_row row = {.json = NULL};
     json_t *run = NULL;
     char *cells;
+    int status = 0;
     enum err err = read_here(s, j, id, f);
 
     snprintf(target, sizeof(target), "/api/v1/runs/%s", id);
     if (!err)
-        err = source_get(s, target, &run, f);
+        err = get_here(s, target, &status, &run, f);
+    if (!err)
+        err = judge(status, run, &run, f);
     if (err)
         return err;
     cells = render_cells(run);
@@ -563,6 +586,67 @@ static enum err add_run_here(struct source *s, struct journal *j,
     return add_row(rows, row);
 }
 
+struct source_seen {
+    int64_t began_ns;
+    bool may_wait; /* it has no end, or may go on by itself */
+};
+
+static enum err see_run(void *ctx, const struct journal_run *run)
+{
+    struct source_seen *seen = ctx;
+
+    *seen = (struct source_seen){run->began_ns, may_wait(run->status)};
+    return ERR_OK;
+}
+
+/* What the service of the folder says of run @id, which is not over: it knows
+ * what no file says, and has read it already. */
+static enum err add_run_there(struct source *s, int64_t began_ns,
+                              const char *id, struct source_rows *rows)
+{
+    char target[RUN_ID_MAX + 64];
+    struct source_row row = {.began_ns = began_ns};
+    json_t *run = NULL;
+    enum err err;
+
+    snprintf(target, sizeof(target), "/api/v1/runs/%s", id);
+    err = source_get(s, target, &run, NULL);
+    if (err)
+        return err;
+    row.cells = render_cells(run);
+    json_decref(run);
+    return add_row(rows, row);
+}
+
+/* Runs that are over are read once, and then known to the index. So many at a
+ * time while there is a service, which has read the others already. */
+enum { REPLAYS_BESIDE_SERVICE = 32 };
+
+/* A service that fails to answer is not asked again: what is in the folder does
+ * not depend on it. */
+static enum err add_run(struct source *s, struct journal *j,
+                        struct journal *writer, const char *id,
+                        struct source_rows *rows, struct fault *f)
+{
+    struct source_seen seen = {0};
+    enum err err;
+
+    if (is_known(rows, id))
+        return ERR_OK;
+    if (!rows->ask)
+        return add_run_here(s, j, writer, id, rows, f);
+    err = journal_find_run(j, id, see_run, &seen, f);
+    if (err)
+        return err;
+    err = seen.may_wait || rows->replayed++ >= REPLAYS_BESIDE_SERVICE
+              ? add_run_there(s, seen.began_ns, id, rows)
+              : ERR_NOENT;
+    if (err && err != ERR_NOENT && err != ERR_NOMEM)
+        rows->ask = false;
+    return err && err != ERR_NOMEM ? add_run_here(s, j, writer, id, rows, f)
+                                   : err;
+}
+
 /* Newest first; of two that began at once, as they were found. */
 static int by_age(const void *a, const void *b)
 {
@@ -574,16 +658,15 @@ static int by_age(const void *a, const void *b)
 static enum err add_unlisted(struct source *s, struct journal *j,
                              struct source_rows *rows, struct fault *f)
 {
-    struct source_ids ids = {0};
+    struct source_ids *ids = &rows->read;
     struct journal *writer = NULL;
-    enum err err = journal_each_unlisted(j, take_id, &ids, f);
+    enum err err = journal_each_unlisted(j, take_id, ids, f);
 
-    if (!err && ids.len > 0)
+    if (!err && ids->len > 0)
         (void)mend_open(s->state, true, 0, &writer, NULL);
-    for (size_t i = 0; i < ids.len && !err; i++)
-        err = add_run_here(s, j, writer, ids.id[i], rows, f);
+    for (size_t i = 0; i < ids->len && !err; i++)
+        err = add_run(s, j, writer, ids->id[i], rows, f);
     journal_close(writer);
-    mem_free(ids.id);
     return err;
 }
 
@@ -605,16 +688,37 @@ static enum err rows_here(struct source *s, struct source_rows *rows,
     return err;
 }
 
-static enum err runs_here(struct source *s, json_t **out, struct fault *f)
+/* Appends the runs of the folder that are not in @list to it. */
+static enum err append_here(struct source *s, json_t *list, struct fault *f)
 {
-    struct source_rows rows = {.json = true};
-    json_t *list = json_array();
-    enum err err = rows_here(s, &rows, f);
+    json_t *known = json_object();
+    struct source_rows rows = {.json = true, .known = known};
+    const json_t *run;
+    size_t k;
+    enum err err = known ? ERR_OK : ERR_NOMEM;
 
+    json_array_foreach(list, k, run)
+    {
+        if (json_object_set_new(known, json_text_at(run, "/run"), json_true()))
+            err = ERR_NOMEM;
+    }
+    if (err)
+        fault_set(f, err, "%s", err_text(err));
+    else
+        err = rows_here(s, &rows, f);
     for (size_t i = 0; i < rows.len && !err; i++)
         if (json_array_append(list, rows.row[i].json) != 0)
             err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     rows_deinit(&rows);
+    json_decref(known);
+    return err;
+}
+
+static enum err runs_here(struct source *s, json_t **out, struct fault *f)
+{
+    json_t *list = json_array();
+    enum err err = append_here(s, list, f);
+
     if (err)
         json_decref(list);
     else
@@ -625,10 +729,10 @@ static enum err runs_here(struct source *s, json_t **out, struct fault *f)
 enum err source_each_row(struct source *s, source_row_visit *visit, void *ctx,
                          struct fault *f)
 {
-    struct source_rows rows = {.json = false};
+    struct source_rows rows = {.json = false, .ask = s->found};
     enum err err;
 
-    assert(!s->url[0] && visit);
+    assert((!s->url[0] || s->found) && visit);
     err = rows_here(s, &rows, f);
     for (size_t i = 0; i < rows.len && !err; i++)
         visit(ctx, rows.row[i].cells);
@@ -636,10 +740,28 @@ enum err source_each_row(struct source *s, source_row_visit *visit, void *ctx,
     return err;
 }
 
+/* A service lists so many at most. Those that it does not are over, and older:
+ * they are in its folder. */
+static enum err runs_there(struct source *s, json_t **out, struct fault *f)
+{
+    enum err err = source_list(s, "/api/v1/runs?order=desc", "runs", out, f);
+
+    if (err || json_array_size(*out) < VIEW_RUNS_MAX)
+        return err;
+    if (s->found)
+        err = append_here(s, *out, f);
+    else
+        console_note("the service lists %d runs; older ones that are over are "
+                     "in its state folder",
+                     VIEW_RUNS_MAX);
+    if (err)
+        json_decref(*out);
+    return err;
+}
+
 enum err source_runs(struct source *s, json_t **out, struct fault *f)
 {
-    return s->url[0] ? source_list(s, "/api/v1/runs?order=desc", "runs", out, f)
-                     : runs_here(s, out, f);
+    return s->url[0] ? runs_there(s, out, f) : runs_here(s, out, f);
 }
 
 /* ---- one run by its name ------------------------------------------------- */

@@ -117,13 +117,16 @@ enum err source_get(struct source *s, const char *target, json_t **out,
 /* The runs of a state folder, newest first, as render_cells has them; borrowed.
  * Of runs that have ended, as they were shown before (journal_list_io.h); what
  * is found of others that have is kept for the next time, where the journal can
- * be written. Errors: as source_find's. */
+ * be written. A service that was found says what those are that are not over;
+ * it may know fewer runs than the folder has. Errors: as source_find's. */
 typedef void source_row_visit(void *ctx, const char *cells);
 enum err source_each_row(struct source *s, source_row_visit *visit, void *ctx,
                          struct fault *f);
 
-/* All runs as the interface lists them, newest first, the caller's array.
- * Errors: as source_get's and source_find's. */
+/* All runs as the interface lists them, newest first, the caller's array. Those
+ * of the folder that a service which was found does not list come behind; of
+ * one that was named it is said that there may be more. Errors: as source_get's
+ * and source_find's. */
 enum err source_runs(struct source *s, json_t **out, struct fault *f);
 
 /* Meaning of a server's answer: the JSON of @body[@len], the caller's, or a

@@ -31,50 +31,55 @@ static void say_none(const struct source *s)
            s->url[0] ? s->url : s->state);
 }
 
-/* A table of a state folder needs the index of its journal only. */
-static int list_here(struct source *s)
+static int tell(const struct source *s, enum err err, size_t runs,
+                const struct fault *f)
 {
-    struct fault f = {0};
-    size_t rows = 0;
-    enum err err = render_runs(s, stdout, &rows, &f);
+    bool none = err == ERR_NOENT && !s->url[0]; /* nothing has run there yet */
 
-    if (err && err != ERR_NOENT) {
-        console_error("%s", f.text);
+    if (err && !none) {
+        console_error("%s", f->text);
         return source_exit_code(err);
     }
-    if (rows == 0)
+    if (runs == 0)
         say_none(s);
     return EXIT_DONE;
 }
 
-static int list(struct source *s, bool json)
+static int list_there(struct source *s, bool json)
 {
     struct fault f = {0};
     json_t *runs = NULL;
-    enum err err;
-    bool none;
+    enum err err = source_runs(s, &runs, &f);
     int code;
 
-    if (!json && !s->url[0])
-        return list_here(s);
-    err = source_runs(s, &runs, &f);
-    none = err == ERR_NOENT && !s->url[0]; /* nothing has run there yet */
-    code = none ? EXIT_DONE : source_exit_code(err);
-
-    if (none) {
+    if (json && err == ERR_NOENT && !s->url[0]) { /* nothing has run there */
         runs = json_array();
         err = ERR_OK;
     }
-    if (err)
-        console_error("%s", f.text);
-    else if (json)
+    if (json && !err) {
         code = print_json(runs);
-    else if (json_array_size(runs) > 0)
-        render_table(RENDER_RUNS, runs, NULL, "", stdout);
-    else
-        say_none(s);
+    } else {
+        code = tell(s, err, json_array_size(runs), &f);
+        if (!err && json_array_size(runs) > 0)
+            render_table(RENDER_RUNS, runs, NULL, "", stdout);
+    }
     json_decref(runs);
     return code;
+}
+
+/* A table of a state folder needs the index of its journal only; a service that
+ * was found is asked for what the folder cannot say, and for all where the
+ * folder cannot be read. */
+static int list(struct source *s, bool json)
+{
+    struct fault f = {0};
+    size_t rows = 0;
+    enum err err;
+
+    if (json || (s->url[0] && !s->found))
+        return list_there(s, json);
+    err = render_runs(s, stdout, &rows, &f);
+    return err && s->found ? list_there(s, false) : tell(s, err, rows, &f);
 }
 
 int verb_ls(int argc, char **argv)
