@@ -108,15 +108,14 @@ static void renew_log(struct fleet *fleet, struct fleet_run *run)
     event_log_free(before);
 }
 
-/* Nothing will happen to it unless somebody says so. */
-static bool is_over(const struct fleet_run *run)
+bool fleet_over(const struct fleet_run *run)
 {
     return !run->alive && run->entry.state == QUEUE_IDLE && !is_held(run);
 }
 
 static void rest(struct fleet *fleet, struct fleet_run *run)
 {
-    if (run->rests || !is_over(run))
+    if (run->rests || !fleet_over(run))
         return;
     view_lock(fleet->view);
     history_rest(&run->history);
@@ -314,7 +313,7 @@ static bool make_room(struct fleet *fleet)
     size_t i = 0;
 
     while (fleet->runs >= VIEW_RUNS_MAX && i < fleet->runs) {
-        if (!is_over(fleet->run[i])) {
+        if (!fleet_over(fleet->run[i])) {
             i++;
             continue;
         }
@@ -721,21 +720,31 @@ enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
 
 /* ---- removal ------------------------------------------------------------- */
 
+enum err fleet_remove_unlisted(struct fleet *fleet, const char *id,
+                               struct fault *f)
+{
+    int64_t newest;
+    enum err err = removal_of_run(fleet->state, id, &newest, f);
+
+    if (err)
+        return err;
+    /* Runs that come now have a larger number than that. */
+    if (newest < fleet->newest)
+        fleet->newest = newest;
+    log_event(LOG_INFO, "run_removed", "run=%s", id);
+    return ERR_OK;
+}
+
 enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,
                       struct fault *f)
 {
+    enum err err;
+
     assert(fleet_find(fleet, run->id) == run);
     assert(!run->alive);
-    int64_t newest;
-    enum err err = removal_of_run(fleet->state, run->id, &newest, f);
-
-    if (!err) {
-        /* Runs that come now have a larger number than that. */
-        if (newest < fleet->newest)
-            fleet->newest = newest;
-        log_event(LOG_INFO, "run_removed", "run=%s", run->id);
+    err = fleet_remove_unlisted(fleet, run->id, f);
+    if (!err)
         unlist(fleet, run);
-    }
     return err;
 }
 

@@ -123,6 +123,9 @@ enum err fleet_wake(struct fleet *fleet, struct fleet_run *run,
 /* Whether it could go on if its tuner does not live. */
 bool fleet_resumable(const struct fleet_run *run);
 
+/* Whether nothing will happen to it unless somebody says so. */
+bool fleet_over(const struct fleet_run *run);
+
 /* Whether it is in the queue. */
 bool fleet_waits(const struct fleet_run *run);
 
@@ -136,6 +139,10 @@ void fleet_show(struct fleet *fleet, struct fleet_run *run);
  * journal: it is listed still, a part of it may be gone. */
 enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,
                       struct fault *f);
+
+/* The same of run @id, which is not listed. */
+enum err fleet_remove_unlisted(struct fleet *fleet, const char *id,
+                               struct fault *f);
 
 /* The job of @run is now @job, on the disk first. */
 enum err fleet_set_job(struct fleet *fleet, struct fleet_run *run,

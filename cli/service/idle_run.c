@@ -3,7 +3,6 @@
 #include "base/json/json.h"
 #include "cli/service/submission.h"
 #include "cli/state/mend.h"
-#include "cli/state/removal.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -124,7 +123,7 @@ void idle_run_delete(struct supervisor *s, struct fleet_run *run,
     if (answer && run)
         err = fleet_remove(s->fleet, run, &f);
     else if (answer)
-        err = removal_of_run(s->fleet->state, id, NULL, &f);
+        err = fleet_remove_unlisted(s->fleet, id, &f);
     supervisor_written(s, err == ERR_BUSY ? ERR_OK : err);
     if (!err) {
         response_json(out, 200, answer);

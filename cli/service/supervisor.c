@@ -243,6 +243,7 @@ static void take_end(struct supervisor *s, struct fleet_run *run)
         log_event(LOG_ERROR, "end_not_read", "run=%s reason=\"%s\"", run->id,
                   f.text);
     consider(s, run, &was);
+    retention_due(&s->retention);
 }
 
 static void reap(struct supervisor *s)
@@ -402,6 +403,7 @@ static void wait_for_something(struct supervisor *s)
         {.fd = desk_fd(s->desk), .events = POLLIN}};
     nfds_t n = 2;
     bool busy = any_alive(s, false) || s->unwritable;
+    bool removing = retention_busy(&s->retention);
 
     for (size_t i = 0; i < DESK_SLOTS; i++) {
         const struct forward *p = &s->forward[i];
@@ -412,7 +414,7 @@ static void wait_for_something(struct supervisor *s)
     }
     for (size_t i = 0; i < s->fleet->runs && !busy; i++)
         busy = fleet_waits(s->fleet->run[i]);
-    poll(fds, n, busy || n > 2 ? TICK_MS : IDLE_TICK_MS);
+    poll(fds, n, removing ? 0 : busy || n > 2 ? TICK_MS : IDLE_TICK_MS);
 }
 
 int supervisor_run(struct supervisor *s)
@@ -427,10 +429,13 @@ int supervisor_run(struct supervisor *s)
         supervisor_serve_desk(s);
         forward_collect(s);
         try_to_write(s);
+        if (!is_ending(s) && !s->unwritable)
+            retention_turn(&s->retention, &s->o->keep, s->fleet);
         if (s->o->turned)
             s->o->turned(s->o->ctx);
     }
     supervisor_serve_desk(s);
     forward_forget(s);
+    retention_deinit(&s->retention);
     return s->signal;
 }

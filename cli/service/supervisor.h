@@ -16,6 +16,7 @@
 #include "cli/remote/client.h"
 #include "cli/service/fleet.h"
 #include "cli/service/intake.h"
+#include "cli/service/retention.h"
 #include "cli/service/upload.h"
 
 /* A run that ended so often without a further epoch is held. */
@@ -32,6 +33,7 @@ struct supervisor_options {
     struct queue_limits limits;
     struct intake intake;
     struct upload_place uploads;
+    struct retention keep;     /* of runs that have ended */
     time_ns silence;           /* of a tuner, after which it is ended */
     void (*turned)(void *ctx); /* after each turn of the loop; NULL: nothing */
     void *ctx;
@@ -53,6 +55,7 @@ struct supervisor {
     bool unwritable;   /* the state folder was, when last tried */
     time_ns try_again; /* to write to it */
     time_ns look_due;  /* when tuners and their logs are looked at next */
+    struct retention_work retention;
     struct forward forward[DESK_SLOTS];
 };
 

@@ -42,8 +42,8 @@ static const time_ns HTTP_SILENT = 30000000000;
 struct serve_arguments {
     const char *listen, *tls_cert, *tls_key, *read, *state, *data, *memory;
     const char *upload, *uploads;
-    struct option_uint slots, workers, silence;
-    bool programs;
+    struct option_uint slots, workers, silence, keep, keep_days;
+    bool programs, remove_resumable;
 };
 
 struct service {
@@ -99,6 +99,16 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
          "largest file that may be uploaded (4GiB)", &a->upload},
         {"uploads", 0, OPTION_TEXT, "SIZE",
          "all uploaded files together (16GiB); 0: none may be", &a->uploads},
+        {"keep", 0, OPTION_UINT, "N",
+         "remove submitted runs that have ended but for the N newest (all are "
+         "kept)",
+         &a->keep},
+        {"keep-days", 0, OPTION_UINT, "DAYS",
+         "remove those that ended longer ago (none)", &a->keep_days},
+        {"remove-resumable", 0, OPTION_FLAG, NULL,
+         "--keep and --keep-days also remove runs that could be continued: "
+         "stopped ones, and failed ones with a snapshot or trials",
+         &a->remove_resumable},
         {"silence", 0, OPTION_UINT, "SECONDS",
          "a run whose tuner gives no sign of life for so long is started again "
          "(300)",
@@ -146,6 +156,30 @@ static int check_uploads(const struct serve_arguments *a,
     return EXIT_DONE;
 }
 
+static int check_keep(const struct serve_arguments *a, struct retention *out)
+{
+    static const char *const name[] = {"keep", "keep-days"};
+    static const uint64_t most[] = {RETENTION_NUMBER_MAX, RETENTION_DAYS_MAX};
+    const struct option_uint *given[] = {&a->keep, &a->keep_days};
+
+    for (int i = 0; i < 2; i++)
+        if (given[i]->given &&
+            (given[i]->value < 1 || given[i]->value > most[i])) {
+            console_error("--%s: expected 1 to %" PRIu64, name[i], most[i]);
+            return EXIT_USAGE;
+        }
+    if (a->remove_resumable && !a->keep.given && !a->keep_days.given) {
+        console_error("--remove-resumable: expected --keep or --keep-days "
+                      "beside it; alone it removes nothing");
+        return EXIT_USAGE;
+    }
+    *out = (struct retention){
+        .number = a->keep.given ? (uint32_t)a->keep.value : 0,
+        .days = a->keep_days.given ? (uint32_t)a->keep_days.value : 0,
+        .resumable = a->remove_resumable};
+    return EXIT_DONE;
+}
+
 static int check_arguments(const struct serve_arguments *a, struct service *s)
 {
     struct supervisor_options *o = &s->options;
@@ -179,7 +213,8 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
                       a->memory);
         return EXIT_USAGE;
     }
-    if (check_uploads(a, &o->uploads) != EXIT_DONE)
+    if (check_uploads(a, &o->uploads) != EXIT_DONE ||
+        check_keep(a, &o->keep) != EXIT_DONE)
         return EXIT_USAGE;
     if (!realpath(a->data, s->data)) {
         console_error("--data %s: no such folder", a->data);

@@ -772,6 +772,118 @@ class Trouble(Service):
         self.assertIn("/api/v1/runs:validate", paths)
 
 
+class Retention(Service):
+    """Runs that have ended are removed, where the service is told to."""
+
+    def add(self, run, status="finished", ended_ns=1, job=True, records=()):
+        """A run that has ended, as the journal and its folder tell of it."""
+        path = self.folder / ".mltune"
+        (path / "runs" / run).mkdir(parents=True)
+        if job:
+            (path / "runs" / run / "job.json").write_text(json.dumps(
+                {"group": "bulk", "number": 1, "submitted_ns": 1,
+                 "held": False, "reason": "", "key": "", "body_hash": "0"}))
+        with contextlib.closing(
+                sqlite3.connect(path / "mltune.db")) as journal, journal:
+            key = journal.execute(
+                "INSERT INTO runs (id, name, config, began_ns, status, "
+                "ended_ns) VALUES (?, 'bulk', '{}', 0, ?, ?)",
+                (run, status, ended_ns)).lastrowid
+            for kind, text in records:
+                journal.execute(
+                    "INSERT INTO records (run, seq, wall_ns, kind, json) "
+                    "VALUES (?, 1, 1, ?, ?)", (key, kind, text))
+
+    def listed(self):
+        return {r["run"] for r in self.get("/api/v1/runs")["runs"]}
+
+    def folders(self):
+        return {p.name for p in (self.folder / ".mltune/runs").iterdir()}
+
+    def test_what_is_kept_and_what_goes(self):
+        """At the start: the newest stay, and all that are not over, could go
+        on, or were never given to the service. Each removal is logged."""
+        held = self.submit(mlr_config(), "?held=true")
+        self.assert_code(self.end(), 143)
+        now = time.time_ns()
+        old = [f"old-{i}" for i in range(5)]
+        for i, run in enumerate(old):
+            self.add(run, ended_ns=now - (10 + i) * 10 ** 12)
+        self.add("new", ended_ns=now - 10 ** 12)
+        self.add("own", job=False)
+        self.add("halted", "stopped")
+        self.add("broken", "failed")
+        self.add("paused", "interrupted")
+        self.launch("--keep", "2")
+        stay = {held, "new", "old-0", "own", "halted", "paused"}
+        self.wait_until(lambda: self.listed() == stay, "the removal")
+        self.assertEqual(self.folders(), stay)
+        self.assertEqual(
+            {line.split()[0] for line in
+             self.mltune("ls").out.splitlines()[1:]}, stay)
+        done = self.end()
+        self.assertIn("run_not_kept run=old-4 reason=\"there are newer ones: 2",
+                      done.err)
+        self.assertNotIn("run_not_kept run=old-0", done.err)
+        # Those that could go on, where it is said so; but no interrupted one.
+        self.launch("--keep-days", "3000", "--remove-resumable")
+        self.wait_until(lambda: self.listed() == stay - {"halted"},
+                        "the removal")
+        self.assertIn("run_not_kept run=halted reason=\"ended before 3000 days",
+                      self.end().err)
+
+    def test_an_end_makes_room(self):
+        """A run that ends takes the place of the oldest. That one ended long
+        ago; of two that end now both stay for a while."""
+        self.assert_code(self.end(), 143)
+        self.add("old")
+        self.launch("--keep", "1")
+        self.assertEqual(self.listed(), {"old"})
+        runs = {self.submit(mlr_config()) for _ in range(2)}
+        for run in runs:
+            self.wait_for_status(run, "finished")
+        self.wait_until(lambda: self.listed() == runs, "the removal")
+        self.assertEqual(self.folders(), runs)
+
+    def test_one_that_is_not_listed(self):
+        """A service lists 4,096; it removes others as well."""
+        self.assert_code(self.end(), 143)
+        self.add("first")
+        path = self.folder / ".mltune/mltune.db"
+        with contextlib.closing(sqlite3.connect(path)) as journal, journal:
+            journal.execute(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 "
+                "FROM n WHERE i < 4100) INSERT INTO runs (id, name, config, "
+                "began_ns, status, ended_ns) SELECT 'bulk-' || i, 'bulk', "
+                "'{}', 0, 'finished', 1 FROM n")
+        self.launch()
+        # The folder has more than the service: the list tells of all.
+        done = self.mltune("ls")
+        self.assertEqual(len(done.out.splitlines()), 4102)
+        self.assertIn("\nfirst ", done.out)
+        every = json.loads(self.mltune("ls", "--json").out)
+        self.assertEqual(len({r["run"] for r in every}), 4101)
+        url = f"http://127.0.0.1:{self.address[1]}/"
+        done = self.mltune("ls", "--server", url)
+        self.assertEqual(len(done.out.splitlines()), 4097)
+        self.assertIn("the service lists 4096 runs; older ones", done.err)
+        self.assert_code(self.end(), 143)
+        self.launch("--keep-days", "1")
+        self.wait_until(lambda: "first" not in self.mltune("ls").out,
+                        "the removal")
+        self.assertEqual(self.folders(), set())
+        self.assertIn("run_not_kept run=first", self.end().err)
+
+    def test_options_that_are_wrong(self):
+        for words, part in (
+                (("--keep", "0"), "--keep: expected 1 to 1000000"),
+                (("--keep-days", "36501"), "--keep-days: expected 1 to 36500"),
+                (("--remove-resumable",), "alone it removes nothing")):
+            done = self.mltune("serve", "--state", "elsewhere", *words)
+            self.assert_code(done, 2)
+            self.assertIn(part, done.err)
+
+
 class FullDisk(Service):
     def limit_files(self, size):
         """How large a file the service may write."""

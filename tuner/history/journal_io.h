@@ -163,6 +163,19 @@ typedef enum err journal_id_visit(void *ctx, const char *id);
 enum err journal_each_new(struct journal *j, int64_t *after,
                           journal_id_visit *visit, void *ctx, struct fault *f);
 
+/* A run whose end is recorded; borrowed, valid during the visit. */
+struct journal_ended {
+    const char *id, *status;
+    int64_t ended_ns; /* wall clock, since the epoch */
+};
+
+/* All of them, in no order. Cost: no read of what they did, nor of their
+ * configurations. */
+typedef enum err journal_ended_visit(void *ctx,
+                                     const struct journal_ended *run);
+enum err journal_each_ended(struct journal *j, journal_ended_visit *visit,
+                            void *ctx, struct fault *f);
+
 /* A number that is another one whenever another connection has changed the
  * file since the last call. Cost: no read of the file but of its index. */
 enum err journal_version(struct journal *j, int64_t *out, struct fault *f);

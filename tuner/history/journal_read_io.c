@@ -148,6 +148,33 @@ enum err journal_each_new(struct journal *j, int64_t *after,
     return journal_explain(j, code, "read runs", f);
 }
 
+enum err journal_each_ended(struct journal *j, journal_ended_visit *visit,
+                            void *ctx, struct fault *f)
+{
+    sqlite3_stmt *s = NULL;
+    enum err err = ERR_OK;
+    int code = sqlite3_prepare_v2(
+        j->db, "SELECT id, status, ended_ns FROM runs WHERE status IS NOT NULL",
+        -1, &s, NULL);
+
+    assert(visit);
+    while (code == SQLITE_OK && !err) {
+        struct journal_ended run;
+
+        code = sqlite3_step(s);
+        if (code != SQLITE_ROW)
+            break;
+        run = (struct journal_ended){text_or_empty(s, 0), text_or_empty(s, 1),
+                                     sqlite3_column_int64(s, 2)};
+        err = visit(ctx, &run);
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(s);
+    if (err || code == SQLITE_DONE)
+        return err;
+    return journal_explain(j, code, "read runs", f);
+}
+
 enum err journal_version(struct journal *j, int64_t *out, struct fault *f)
 {
     return journal_ask_number(j, "PRAGMA data_version", out, f);
