@@ -26,6 +26,7 @@
     X(web_plot_js, "plot.js", SCRIPT, "api/web/plot.js")                       \
     X(web_canvas_js, "canvas.js", SCRIPT, "api/web/canvas.js")                 \
     X(web_runs_js, "runs.js", SCRIPT, "api/web/runs.js")                       \
+    X(web_search_js, "search.js", SCRIPT, "api/web/search.js")                 \
     X(web_run_js, "run.js", SCRIPT, "api/web/run.js")                          \
     X(web_trials_js, "trials.js", SCRIPT, "api/web/trials.js")                 \
     X(web_tree_js, "tree.js", SCRIPT, "api/web/tree.js")                       \

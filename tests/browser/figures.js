@@ -98,12 +98,37 @@ const tests = {
   },
 };
 
+const finds = {
+  "runs are found by words and conditions"({finder}) {
+    const run = (name, setting, best, more = {}) => ({run: name + "-1", name, status: "finished", setting, best: {metric: best, loss: 1},
+      job: {app: "nn", metric: {name: "accuracy"}}, queue: {group: "alice"}, tuning: {searcher: "tpe", trials: 3}, epochs: 4, ...more});
+    const runs = [run("digits", {learning_rate: 0.03975, rule: "adam"}, 0.91), run("cifar", {learning_rate: 0.5}, 0.6),
+      run("empty", {}, null, {best: null, job: null, queue: null, status: "failed"})];
+    const names = (text) => runs.filter(finder(text)).map((r) => r.name).join(" ");
+    for (const [text, wanted] of [["", "digits cifar empty"], ["DIG", "digits"], ["fail", "empty"], ["alice nn", "digits cifar"],
+      ["learning_rate<0.1", "digits"], ["learning_rate=0.04", "digits"], ["learning_rate=0.05", ""], ["learning_rate=0.5", "cifar"],
+      ["accuracy>=0.6 accuracy<0.9", "cifar"], ["rule=adam", "digits"], ["rule=ada", ""], ["rule>1", ""], ["app=nn epochs=4", "digits cifar"],
+      ["nothing=1", ""], ["learning_rate<", ""], ["<", ""], ["trials=3 searcher=tpe", "digits cifar empty"]])
+      assert.strictEqual(names(text), wanted, text);
+  },
+  "runs are ordered, what has no value last either way"({ordered}) {
+    const run = (name, loss) => ({name, loss});
+    const runs = [run("b", "nan"), run("a", 2), run("C", 1), run("d", null), run("e", 2)];
+    const names = (by, down) => ordered(runs, by, down).map((r) => r.name).join("");
+    assert.strictEqual(names("loss", false), "Caebd");
+    assert.strictEqual(names("loss", true), "aeCbd");
+    assert.strictEqual(names("run", false), "abCde");
+    assert.strictEqual(names("no column", false), "baCde");
+  },
+};
+Object.assign(tests, finds);
+
 const ODD = [NaN, undefined, null, "inf", -Infinity, Infinity, -Number.MAX_VALUE, Number.MAX_VALUE, -1e300, -1e9,
   -3, -1e-300, -0, 0, Number.MIN_VALUE, 1e-300, 1e-12, 0.0096, 0.95, 1, 1 + Number.EPSILON, 1.2, 7, 12345,
   1e9, 1e9 + 1, 2 ** 53, 1e17, 1e17 + 16, 1e33, 1e300];
 
 (async () => {
-  const page = {...await load("stats.js"), ...await load("axes.js")};
+  const page = {...await load("stats.js"), ...await load("axes.js"), ...await load("search.js")};
   for (const [name, test] of Object.entries(tests)) {
     try {
       test(page);

@@ -8,7 +8,7 @@ const fs = require("fs");
 const path = require("path");
 const {chromium} = require("playwright-core");
 
-const WAIT_MS = 120000;
+const WAIT_MS = Number(process.env.MLTUNE_WAIT_MS || 120000);
 const TABS = ["overview", "trials", "branches", "settings", "cluster"];
 
 // No sandbox: the tests may be root's. The others keep it from asking hosts of
@@ -48,6 +48,23 @@ async function openModules(page, origin) {
       : {contentType: TYPES[path.extname(name)], body: fs.readFileSync(path.join(WEB, name))});
   });
   await page.goto(origin + "/");
+}
+
+// Opens the whole page at @origin with @api(path, query) in place of a server: its
+// answer, or null: 404.
+async function openPage(page, origin, api, hash = "") {
+  const file = (name) => fs.readFileSync(path.join(WEB, /^uplot/.test(name) ? "vendor" : "", name));
+  await page.route(origin + "/**", (route) => {
+    const {pathname, searchParams} = new URL(route.request().url());
+    if (pathname === "/") return route.fulfill({contentType: "text/html", body: file("index.html")});
+    if (pathname.startsWith("/web/")) return route.fulfill({
+      contentType: TYPES[path.extname(pathname)], body: file(pathname.slice(5))});
+    if (pathname.endsWith("/events")) return route.fulfill({contentType: "text/event-stream", body: "retry: 600000\n\n"});
+    const answer = api(pathname.replace("/api/v1", ""), searchParams);
+    return route.fulfill(answer === null ? {status: 404, json: {detail: "not there", code: "run_not_found"}}
+      : {json: answer});
+  });
+  await page.goto(origin + "/" + hash);
 }
 
 async function openTab(page, name) {
@@ -106,4 +123,4 @@ function tell(story) {
   });
 }
 
-module.exports = {act, confirm, download, drawn, looksRight, openModules, openTab, status, tell, watch};
+module.exports = {act, confirm, download, drawn, looksRight, openModules, openPage, openTab, status, tell, watch};

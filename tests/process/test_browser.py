@@ -25,6 +25,9 @@ class Modules(unittest.TestCase):
     def test_plots_draw_whatever_they_are_given(self):
         self.tell("plots.js")
 
+    def test_a_list_of_ten_thousand_runs(self):
+        self.tell("runs.js")
+
     def test_the_log_of_several_processes_and_its_end(self):
         self.tell("log.js")
 
