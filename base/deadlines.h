@@ -74,6 +74,8 @@
       "its process ends at once, as one that is killed")                       \
     X(STOP_SERVICE, 9700, "the end of a service and its runs, likewise",       \
       "its process ends at once; its runs end by themselves")                  \
+    X(STOP_WORDS, 200, "the last words of a process that ends at once",        \
+      "it ends without them")                                                  \
     X(STOP_AGAIN, 3000, "the end after a second signal",                       \
       "the process ends at once")                                              \
     X(TUNER_SIGN, 300000,                                                      \

@@ -11,8 +11,10 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 static void fill(sigset_t *set)
@@ -108,10 +110,31 @@ static bool is_end(int number)
     return number != SIGUSR1 && number != SIGXCPU;
 }
 
-static void *stand_guard(void *arg)
+static void *leave_soon(void *code)
+{
+    const struct timespec words = {.tv_sec = DEADLINE_STOP_WORDS_MS / 1000,
+                                   .tv_nsec = DEADLINE_STOP_WORDS_MS % 1000 *
+                                              1000000L};
+
+    nanosleep(&words, NULL);
+    _exit(*(const int *)code);
+}
+
+/* Says why, where that is to be said at once: what hangs may be stderr itself,
+ * a pipe that nobody reads or a file on a disk that does not answer. */
+static void leave(int code)
 {
     static const char text[] =
         "mltune: error: the end took too long; the process ends at once\n";
+    pthread_t other;
+
+    if (pthread_create(&other, NULL, leave_soon, &code) == 0)
+        (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    _exit(code);
+}
+
+static void *stand_guard(void *arg)
+{
     const struct guard *g = arg;
     time_ns until = 0, at;
     int first = 0, number;
@@ -130,8 +153,8 @@ static void *stand_guard(void *arg)
         /* A pipe that is full has been told often enough. */
         (void)!write(g->to_loop, &info, sizeof(info));
     }
-    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
-    _exit(128 + first);
+    leave(128 + first);
+    return NULL;
 }
 
 /* All but the end that the program reads. */
@@ -200,6 +223,7 @@ void signals_close(int fd)
     if (g->open && fd == g->from) {
         const uint64_t over = 1;
 
+        (void)fflush(stdout); /* who reads it may not; main asks how it went */
         (void)!write(g->over_fd, &over, sizeof(over)); /* it has room for it */
         pthread_join(g->thread, NULL);
         close_ends(g);

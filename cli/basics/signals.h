@@ -23,7 +23,9 @@ enum err signals_open(int *fd, struct fault *f);
 enum err signals_open_guarded(int *fd, int ms, bool warnings, struct fault *f);
 
 /* Closes @fd; -1 is allowed. The signals stay blocked: one that comes while the
- * program is ending anyway shall not change its exit code. */
+ * program is ending anyway shall not change its exit code. So what is in stdout
+ * leaves before, while the guard still watches: nothing may be written after.
+ */
 void signals_close(int fd);
 
 /* stdin, stdout and stderr are open afterwards, at least on /dev/null, so that

@@ -1,4 +1,5 @@
 /* mltune check-trainer COMMAND...: plays a tuner against a program. */
+#include "base/deadlines.h"
 #include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/subprocess_io.h"
@@ -219,7 +220,8 @@ static int check(json_t *config, const char *folder,
     struct fault f = {0};
     int code;
 
-    if (signals_open(&o.signal_fd, &f) != ERR_OK ||
+    if (signals_open_guarded(&o.signal_fd, DEADLINE_STOP_RUN_MS, false, &f) !=
+            ERR_OK ||
         check_run(&o, &p, &f) != ERR_OK) {
         console_error("%s", f.text);
         code = f.code == ERR_NOENT      ? EXIT_USAGE

@@ -7,6 +7,7 @@
  * Seeds go round before strategies repeat, so that a machine that is slow for a
  * while is so for all, and a table that is cut short is fair. */
 #include "base/clock_io.h"
+#include "base/deadlines.h"
 #include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
@@ -499,7 +500,8 @@ static int print_table(const struct compare *c)
 static int compare(struct compare *c)
 {
     struct fault f = {0};
-    enum err err = signals_open(&c->signal_fd, &f);
+    enum err err = signals_open_guarded(&c->signal_fd, DEADLINE_STOP_SERVICE_MS,
+                                        false, &f);
     int code, printed;
 
     if (!err)

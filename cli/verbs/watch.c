@@ -2,6 +2,7 @@
  * line an event where there is none. */
 #include "cli/watch/watch.h"
 
+#include "base/deadlines.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
@@ -300,7 +301,8 @@ static enum err begin(struct watching *g, const struct watch_arguments *a,
     if (!err)
         err = look_first(w, f);
     if (!err)
-        err = signals_open(&w->signal_fd, f);
+        err =
+            signals_open_guarded(&w->signal_fd, DEADLINE_STOP_RUN_MS, false, f);
     if (err)
         return err;
     w->docs.source = &w->source;

@@ -3,8 +3,10 @@
 Where something is to hang, it hangs for ever: a process is stopped, or a call of
 the kernel never returns in it (tests/faults/shim.c).
 """
+import contextlib
 import json
 import os
+import pathlib
 import signal
 import sqlite3
 import time
@@ -199,6 +201,55 @@ time.sleep(600)
         run.send_signal(signal.SIGINT)
         self.assert_code(self.finish(run, 60), 130)
         self.assertLess(time.monotonic() - began, 3 + GRACE_S)
+
+
+class Unread(Ends):
+    """Whoever is to read what a program says does not: a terminal that is
+    held, a pipe into a program that hangs."""
+
+    def setUp(self):
+        super().setUp()
+        self.ends = os.pipe()
+        for end in self.ends:
+            self.addCleanup(os.close, end)
+        os.set_blocking(self.ends[1], False)
+        for size in 4096, 1:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(self.ends[1], b"x" * size)
+        os.set_blocking(self.ends[1], True)
+
+    def begin(self, *words):
+        return self.start(*words, stdout=self.ends[1], stderr=self.ends[1])
+
+    def ends_unread(self, process):
+        wchan = pathlib.Path(f"/proc/{process.pid}/wchan")
+        self.wait_until(lambda: "pipe_w" in wchan.read_text(), "it to hang")
+        self.terminate(process)
+
+    def test_run_that_is_over(self):
+        """Its result is in stdout's buffer, which main flushes last of all."""
+        self.write("config.json", mlr_config(max_epochs=1))
+        self.ends_unread(self.begin("run", "config.json", "--json", "-q"))
+
+    def test_comparison(self):
+        self.write("config.json", mlr_config(max_epochs=1))
+        self.ends_unread(self.begin("compare", "config.json", "--strategies",
+                                    "fixed", "--seeds", "1", "-q"))
+
+    def test_watch(self):
+        self.write("config.json", endless_config())
+        run = self.start("run", "config.json")
+        self.wait_for_training()
+        name = next((self.folder / ".mltune/runs").iterdir()).name
+        watch = self.begin("watch", name)
+        self.wait_until(lambda: "pipe_w" in pathlib.Path(
+            f"/proc/{watch.pid}/wchan").read_text(), "it to hang")
+        began = time.monotonic()
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(60), 143)
+        self.assertLess(time.monotonic() - began, END_S + GRACE_S)
+        self.terminate(run)
 
 
 class Service(Ends):
