@@ -184,7 +184,7 @@ static void pin_others(const struct marginal *m, const struct searcher_query *q,
                        struct line *l)
 {
     assert(l->axis < m->space->len);
-    l->space = *m->space;
+    space_copy(&l->space, m->space);
     for (size_t i = 0; i < l->space.len; i++)
         if (i != l->axis && !l->space.tunable[i].fixed)
             space_pin(&l->space, i, q->incumbent->value[i]);

@@ -78,7 +78,7 @@ enum err searcher_open(const struct searcher_ops *ops,
         return fault_set(f, err, "%s", err_text(err));
     s->ops = ops;
     s->seed = seed;
-    s->space = *space;
+    space_copy(&s->space, space);
     err = searcher_settings(ops, settings, &own, f);
     if (!err)
         err = ops->open(&s->space, own, seed, &s->state, f);

@@ -74,7 +74,7 @@ struct run_config {
     /* As it was given, with what was set from outside: owned, for people to
      * see. */
     json_t *given;
-    /* Every tunable; what cannot act is pinned. Last: it is 130 KB, and beyond
+    /* Every tunable; what cannot act is pinned. Last: it is 120 KB, and beyond
      * its tunables nothing is cleared. */
     struct space space;
 };

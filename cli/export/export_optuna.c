@@ -44,11 +44,12 @@ static json_t *choices_of(const struct tunable *t)
     json_t *a = json_array();
 
     for (size_t i = 0; i < t->values_len; i++) {
-        const struct tunable_value *v = &t->values[i];
-        json_t *one = v->text[0] ? json_string(v->text)
+        const char *text = tunable_text(t, i);
+        double number = t->values[i].number;
+        json_t *one = text ? json_string(text)
                       : t->type == TUNABLE_INT
-                          ? json_integer((json_int_t)v->number)
-                          : json_real(v->number);
+                          ? json_integer((json_int_t)number)
+                          : json_real(number);
 
         json_array_append_new(a, one);
     }
@@ -84,11 +85,11 @@ static json_t *internal(const struct tunable *t, const json_t *value)
     if (t->values_len == 0)
         return json_real(number);
     for (size_t i = 0; i < t->values_len; i++) {
-        const struct tunable_value *v = &t->values[i];
+        const char *text = tunable_text(t, i);
 
         if (json_is_string(value)
-                ? strcmp(v->text, json_string_value(value)) == 0
-                : !v->text[0] && v->number == number)
+                ? text && strcmp(text, json_string_value(value)) == 0
+                : !text && t->values[i].number == number)
             return json_integer((json_int_t)i);
     }
     return NULL;

@@ -13,11 +13,14 @@
 /* One value of a tunable: its text, or its number. */
 static void add_value(struct text *t, const struct tunable *tunable, double x)
 {
-    if (tunable->type == TUNABLE_CATEGORICAL &&
-        tunable->values[(size_t)x].text[0])
-        text_puts(t, tunable->values[(size_t)x].text);
-    else if (tunable->type == TUNABLE_CATEGORICAL)
-        text_printf(t, "%.6g", tunable->values[(size_t)x].number);
+    const char *text = NULL;
+
+    if (tunable->type == TUNABLE_CATEGORICAL) {
+        text = tunable_text(tunable, (size_t)x);
+        x = tunable->values[(size_t)x].number;
+    }
+    if (text)
+        text_puts(t, text);
     else
         text_printf(t, "%.6g", x);
 }

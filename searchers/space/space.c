@@ -13,6 +13,13 @@ void space_init(struct space *s)
     memset(s, 0, sizeof(*s));
 }
 
+void space_copy(struct space *out, const struct space *s)
+{
+    assert(s->len <= TUNABLES_MAX);
+    memcpy(out, s,
+           offsetof(struct space, tunable) + s->len * sizeof(*s->tunable));
+}
+
 /* ---- one tunable --------------------------------------------------------- */
 
 uint64_t tunable_count(const struct tunable *t)
@@ -32,6 +39,12 @@ double tunable_at(const struct tunable *t, uint64_t i)
     if (t->values_len > 0)
         return t->values[i].number;
     return t->min + (double)i;
+}
+
+const char *tunable_text(const struct tunable *t, size_t i)
+{
+    assert(i < t->values_len);
+    return t->texts >> i & 1 ? t->values[i].text : NULL;
 }
 
 /* Index of the listed value nearest to @x. */
@@ -312,9 +325,9 @@ double setting_number(const struct space *s, const struct setting *x,
     t = &s->tunable[i];
     if (t->type == TUNABLE_CATEGORICAL) {
         assert(x->value[i] >= 0 && x->value[i] < (double)t->values_len);
-        const struct tunable_value *v = &t->values[(size_t)x->value[i]];
+        size_t at = (size_t)x->value[i];
 
-        return *v->text ? x->value[i] : v->number;
+        return tunable_text(t, at) ? x->value[i] : t->values[at].number;
     }
     return x->value[i];
 }
@@ -329,19 +342,19 @@ const char *setting_text(const struct space *s, const struct setting *x,
     out[0] = '\0';
     for (size_t i = 0; i < s->len && len < size; i++) {
         const struct tunable *t = &s->tunable[i];
-        const struct tunable_value *v = &t->values[0];
+        const char *text = NULL;
         double number = x->value[i];
 
         if (t->type == TUNABLE_CATEGORICAL) {
-            v = &t->values[(size_t)x->value[i]];
-            number = v->number;
+            text = tunable_text(t, (size_t)x->value[i]);
+            number = t->values[(size_t)x->value[i]].number;
         }
         len += (size_t)snprintf(out + len, size - len, "%s%s=", i ? " " : "",
                                 t->name);
         if (len >= size)
             break;
-        if (t->type == TUNABLE_CATEGORICAL && *v->text)
-            len += (size_t)snprintf(out + len, size - len, "%s", v->text);
+        if (text)
+            len += (size_t)snprintf(out + len, size - len, "%s", text);
         else
             len += (size_t)snprintf(out + len, size - len, "%.6g", number);
     }

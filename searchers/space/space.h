@@ -1,6 +1,7 @@
 /* The space of settings: what each tunable may be, and the setting itself.
  *
- * Plain data of fixed capacity: a space or a setting is copied by assignment.
+ * Plain data of fixed capacity: a setting is copied by assignment, a space by
+ * space_copy, which leaves out the room (120 KB) behind its last tunable.
  * A setting holds a value for every tunable of its space, in the space's order;
  * pinned tunables and those whose condition does not hold have their fixed
  * value and their default, so that equal settings have equal values
@@ -32,10 +33,10 @@ enum tunable_type { TUNABLE_FLOAT, TUNABLE_INT, TUNABLE_CATEGORICAL };
  * max (as Vizier's); both need min > 0. */
 enum tunable_scale { SCALE_LINEAR, SCALE_LOG, SCALE_REVERSE_LOG };
 
-/* A category: a text, or a number. */
-struct tunable_value {
+/* A category: a text, or a number; its tunable knows which (tunable_text). */
+union tunable_value {
     double number;
-    char text[TUNABLE_TEXT_MAX]; /* "": it is the number */
+    char text[TUNABLE_TEXT_MAX];
 };
 
 /* Acts only while tunable `on` has one of `value`, or lies in min .. max where
@@ -53,7 +54,8 @@ struct tunable {
     enum tunable_scale scale;
     double min, max;   /* of listed numbers: the least and the greatest */
     size_t values_len; /* 0: every float or int in min .. max */
-    struct tunable_value values[TUNABLE_VALUES_MAX]; /* numbers ascend */
+    uint64_t texts;    /* bit i: values[i] is a text */
+    union tunable_value values[TUNABLE_VALUES_MAX]; /* numbers ascend */
     double preset; /* the default, as a setting holds it */
     double pinned; /* the value when `fixed` */
     bool fixed;    /* pinned: not searched */
@@ -77,6 +79,9 @@ struct setting {
 /* ---- space --------------------------------------------------------------- */
 
 void space_init(struct space *s);
+
+/* Makes @out, whatever it was, the same as @s. */
+void space_copy(struct space *out, const struct space *s);
 
 /* Number of tunables; the name of one; and one. */
 size_t space_len(const struct space *s);
@@ -105,6 +110,9 @@ uint64_t space_size(const struct space *s);
 
 /* Values of tunable @t; 0: a continuum. */
 uint64_t tunable_count(const struct tunable *t);
+
+/* The text that listed value @i < values_len is; NULL: it is a number. */
+const char *tunable_text(const struct tunable *t, size_t i);
 
 /* Value number @i < tunable_count, ascending (categories in their order). */
 double tunable_at(const struct tunable *t, uint64_t i);

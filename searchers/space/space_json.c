@@ -104,10 +104,10 @@ static int category_of(const struct tunable *t, const json_t *value)
 
     assert(t->type == TUNABLE_CATEGORICAL);
     for (size_t i = 0; i < t->values_len; i++) {
-        const struct tunable_value *v = &t->values[i];
+        const char *text = tunable_text(t, i);
 
-        if (s ? strcmp(v->text, s) == 0
-              : !*v->text && v->number == json_number_value(value))
+        if (s ? text && strcmp(text, s) == 0
+              : !text && t->values[i].number == json_number_value(value))
             return (int)i;
     }
     return -1;
@@ -150,15 +150,15 @@ static const char *range_text(const struct tunable *t, char *out, size_t size)
     }
     len = (size_t)snprintf(out, size, "one of ");
     for (size_t i = 0; i < t->values_len && len < size; i++) {
-        const struct tunable_value *v = &t->values[i];
+        const char *text = tunable_text(t, i);
         const char *separator = i > 0 ? ", " : "";
 
-        if (*v->text)
+        if (text)
             len += (size_t)snprintf(out + len, size - len, "%s\"%s\"",
-                                    separator, v->text);
+                                    separator, text);
         else
             len += (size_t)snprintf(out + len, size - len, "%s%g", separator,
-                                    v->number);
+                                    t->values[i].number);
     }
     return out;
 }
@@ -188,23 +188,28 @@ static void parse_range(struct parse *p, const json_t *o, struct tunable *t)
 
 static int ascending(const void *a, const void *b)
 {
-    double x = ((const struct tunable_value *)a)->number;
-    double y = ((const struct tunable_value *)b)->number;
+    double x = ((const union tunable_value *)a)->number;
+    double y = ((const union tunable_value *)b)->number;
 
     return (x > y) - (x < y);
 }
 
-static bool same_value(const struct tunable_value *a,
-                       const struct tunable_value *b)
+static bool same_value(const struct tunable *t, size_t a, size_t b)
 {
-    return a->number == b->number && strcmp(a->text, b->text) == 0;
+    const char *x = tunable_text(t, a), *y = tunable_text(t, b);
+
+    return x && y ? strcmp(x, y) == 0
+                  : !x && !y && t->values[a].number == t->values[b].number;
 }
 
-static void parse_value(struct parse *p, const struct tunable *t,
-                        const json_t *value, struct tunable_value *out)
+/* @value becomes the tunable's next; 0 where it is wrong. */
+static void parse_value(struct parse *p, struct tunable *t, const json_t *value)
 {
     const char *s = json_string_value(value);
+    size_t i = t->values_len++;
+    union tunable_value *out = &t->values[i];
 
+    assert(i < TUNABLE_VALUES_MAX);
     memset(out, 0, sizeof(*out));
     if (!s) {
         out->number = json_number_value(value);
@@ -216,6 +221,7 @@ static void parse_value(struct parse *p, const struct tunable *t,
         wrong(p, NULL, value, "a text of 1 to 47 bytes");
     } else {
         memcpy(out->text, s, strlen(s) + 1);
+        t->texts |= (uint64_t)1 << i;
     }
 }
 
@@ -228,14 +234,14 @@ static void parse_values(struct parse *p, const json_t *list, struct tunable *t)
     {
         size_t at = json_pointer_push_index(p->pointer, i);
 
-        parse_value(p, t, one, &t->values[i]);
+        parse_value(p, t, one);
         for (size_t k = 0; k < i; k++)
-            if (same_value(&t->values[k], &t->values[i]))
+            if (same_value(t, k, i))
                 wrong(p, NULL, one, "a value that is not there already");
         json_pointer_cut(p->pointer, at);
     }
     json_pointer_cut(p->pointer, before);
-    t->values_len = json_array_size(list);
+    assert(t->values_len == json_array_size(list));
     if (t->type == TUNABLE_CATEGORICAL)
         return;
     qsort(t->values, t->values_len, sizeof(*t->values), ascending);
@@ -264,7 +270,7 @@ static void parse_domain(struct parse *p, const json_t *o, struct tunable *t)
             ? (void)wrong(p, "values", NULL, "a list of numbers or texts")
             : parse_range(p, o, t);
     else if (json_is_string(fixed))
-        parse_value(p, t, fixed, &t->values[t->values_len++]);
+        parse_value(p, t, fixed);
     else
         t->min = t->max = json_number_value(fixed);
 }
@@ -470,7 +476,7 @@ enum err space_from_json_by(const json_t *schema, const json_t *tunables,
 
     assert(schema && pointer && problems);
     assert(out);
-    out->len = 0; /* a tunable is cleared when it comes: all are 130 KB */
+    out->len = 0; /* a tunable is cleared when it comes: all are 120 KB */
     snprintf(p.pointer, sizeof(p.pointer), "%s", pointer);
     if (!json_is_object(tunables)) {
         wrong(&p, NULL, tunables, "an object of tunables");
@@ -516,16 +522,16 @@ static json_t *number_to_json(const struct tunable *t, double x)
 /* A value as a setting holds it. */
 static json_t *value_to_json(const struct tunable *t, double x)
 {
-    const struct tunable_value *v;
+    const char *text;
 
     if (t->type != TUNABLE_CATEGORICAL)
         return number_to_json(t, x);
     assert(x >= 0 && (size_t)x < t->values_len);
-    v = &t->values[(size_t)x];
-    if (*v->text)
-        return json_string(v->text);
-    return is_whole(v->number) ? json_integer((json_int_t)v->number)
-                               : json_real(v->number);
+    text = tunable_text(t, (size_t)x);
+    if (text)
+        return json_string(text);
+    x = t->values[(size_t)x].number;
+    return is_whole(x) ? json_integer((json_int_t)x) : json_real(x);
 }
 
 static json_t *values_to_json(const struct tunable *t)

@@ -51,7 +51,7 @@ enum err run_init(struct board *c, const struct tuner_options *o)
         copied(r->snapshot_dir, sizeof(r->snapshot_dir), o->snapshot_dir);
     r->options.model_dir =
         copied(r->model_dir, sizeof(r->model_dir), o->model_dir);
-    r->space = *o->space;
+    space_copy(&r->space, o->space);
     r->options.space = &r->space;
     if (o->initial) {
         r->initial = *o->initial;

@@ -123,9 +123,10 @@ void lifecycle_retune_begins(struct board *c)
 /* Whether any tunable may change in a re-tune. */
 static bool may_retune(const struct board *c)
 {
-    struct space space = *board_space(c);
+    struct space space;
     struct setting setting;
 
+    space_copy(&space, board_space(c));
     space_default(&space, &setting);
     space_pin_for_retune(&space, &setting);
     return board_searcher(c) && space_dims(&space) > 0;

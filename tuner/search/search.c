@@ -48,7 +48,7 @@ static void record_start(struct search *s)
 void search_init(struct search *s, struct board *c,
                  const struct search_plan *plan)
 {
-    struct space space = *board_space(c);
+    struct space space;
 
     assert(plan->trials_max >= 1 && plan->trials_max <= TUNER_TRIALS_MAX);
     assert(plan->barred_len <= PROPOSALS_BARRED_MAX);
@@ -57,6 +57,7 @@ void search_init(struct search *s, struct board *c,
     memset(s, 0, sizeof(*s));
     s->c = c;
     s->plan = *plan;
+    space_copy(&space, board_space(c));
     if (plan->retune)
         space_pin_for_retune(&space, &plan->incumbent);
     trials_init(&s->trials, c, &space, plan->number, plan->first_trial);

@@ -13,7 +13,7 @@ void trials_init(struct trials *t, struct board *c, const struct space *space,
     assert(search >= 1 && first >= 1);
     memset(t, 0, sizeof(*t));
     t->c = c;
-    t->space = *space;
+    space_copy(&t->space, space);
     t->search = search;
     t->first = first;
 }

@@ -316,11 +316,12 @@ static void take_result(struct mltuner *s, const struct training_epoch *e,
 /* Whether a re-tune may change anything. */
 static bool can_retune(struct mltuner *s)
 {
-    struct space space = *board_space(s->c);
+    struct space space;
     struct setting setting = mltuner_steady(s);
 
     if (!can_search(s))
         return false;
+    space_copy(&space, board_space(s->c));
     space_pin_for_retune(&space, &setting);
     return space_dims(&space) > 0;
 }

@@ -355,6 +355,46 @@ static void setting_number_finds_by_name(void **state)
                      0);
 }
 
+/* A copy is the same space, and what lies behind its tunables stays. */
+static void space_copy_takes_the_tunables_alone(void **state)
+{
+    const struct space *s = *state;
+    struct space *copy = mem_alloc(sizeof(*copy));
+    json_t *was = space_to_json(s), *is;
+
+    assert_non_null(copy);
+    memset(copy, 0x5a, sizeof(*copy));
+    space_copy(copy, s);
+    is = space_to_json(copy);
+    assert_true(json_equal(was, is));
+    assert_int_equal(copy->tunable[TUNABLES].name[0], 0x5a);
+    json_decref(was);
+    json_decref(is);
+    mem_free(copy);
+}
+
+/* A category knows whether it is a text: a text that begins as the number's
+ * bytes do, and the number 0, are told apart. */
+static void categories_are_texts_or_numbers(void **state)
+{
+    struct space *s = mem_alloc(sizeof(*s));
+    struct fault f = {0};
+
+    (void)state;
+    assert_non_null(s);
+    assert_int_equal(
+        space_from_text("{\"a\": {\"type\": \"categorical\", \"values\": "
+                        "[0, \"0\", 1.5, \"x\"]}}",
+                        s, &f),
+        ERR_OK);
+    assert_null(tunable_text(&s->tunable[0], 0));
+    assert_string_equal(tunable_text(&s->tunable[0], 1), "0");
+    assert_null(tunable_text(&s->tunable[0], 2));
+    assert_true(s->tunable[0].values[2].number == 1.5);
+    assert_string_equal(tunable_text(&s->tunable[0], 3), "x");
+    mem_free(s);
+}
+
 /* A space as JSON reads back the same space. */
 static void space_json_round_trips(void **state)
 {
@@ -576,6 +616,8 @@ int main(void)
         SPACE_TEST(setting_over_json_keeps_the_base),
         SPACE_TEST(setting_number_finds_by_name),
         SPACE_TEST(space_json_round_trips),
+        SPACE_TEST(space_copy_takes_the_tunables_alone),
+        cmocka_unit_test(categories_are_texts_or_numbers),
         cmocka_unit_test(space_from_json_refuses_each_fault),
         cmocka_unit_test(space_from_json_refuses_faulty_conditions),
         cmocka_unit_test(space_from_json_tells_all_faults),
