@@ -81,6 +81,8 @@
     X(TUNER_SIGN, 300000,                                                      \
       "a sign of life of a tuner, by its service (`serve --silence`)",         \
       "it gets SIGTERM, 10 s later SIGKILL; its run goes on")                  \
+    X(TALK, 1000, "who reads stderr, by a run, a service or a comparison",     \
+      "the line is left out; those of the next minute do not wait")            \
     /* the state folder */                                                     \
     X(JOURNAL_BUSY, 5000, "another program that writes the journal",           \
       "the write fails; the run is interrupted")                               \

@@ -1,10 +1,13 @@
 #include "base/log.h"
 
+#include "base/talk_io.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum { LOG_LINE_MAX = 2048 };
@@ -51,6 +54,17 @@ static void escape_controls(char *s)
             *s = '?';
 }
 
+/* In one piece: others write to stderr as well. */
+static void say(char line[LOG_LINE_MAX])
+{
+    size_t len = strlen(line);
+
+    if (len + 1 == LOG_LINE_MAX)
+        len--;
+    line[len] = '\n';
+    talk(line, len + 1);
+}
+
 void log_event(enum log_level level, const char *event, const char *fmt, ...)
 {
     char line[LOG_LINE_MAX];
@@ -72,6 +86,6 @@ void log_event(enum log_level level, const char *event, const char *fmt, ...)
     if (sink)
         sink(sink_ctx, level, line);
     else
-        fprintf(stderr, "%s\n", line);
+        say(line);
     pthread_mutex_unlock(&lock);
 }

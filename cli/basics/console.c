@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/talk_io.h"
 #include "base/text.h"
 #include "cli/basics/exit_code.h"
 
@@ -28,18 +29,35 @@ bool console_in_color(int fd)
            !(term && strcmp(term, "dumb") == 0);
 }
 
-/* Newlines stay: what is said may have several lines. */
-static void say(FILE *to, const char *fmt, va_list ap)
+/* One line. On stderr nobody may wait for who reads it (base/talk_io.h). */
+static void say_line(FILE *to, const char *head, const char *line)
+{
+    struct text t = {0};
+
+    if (to != stderr) {
+        fprintf(to, "%s%s\n", head, line);
+        return;
+    }
+    text_printf(&t, "%s%s\n", head, line);
+    if (text_lost(&t))
+        talk("out of memory\n", strlen("out of memory\n"));
+    else
+        talk(text_so_far(&t), text_length(&t));
+    text_deinit(&t);
+}
+
+/* Newlines stay: what is said may have several lines. @head: of the first. */
+static void say(FILE *to, const char *head, const char *fmt, va_list ap)
 {
     char *text = NULL, *rest, *line;
 
     if (vasprintf(&text, fmt, ap) < 0) {
-        fputs("out of memory\n", to);
+        say_line(to, head, "out of memory");
         return;
     }
-    for (rest = text; (line = strsep(&rest, "\n"));) {
+    for (rest = text; (line = strsep(&rest, "\n")); head = "") {
         text_clean(line);
-        fprintf(to, "%s\n", line);
+        say_line(to, head, line);
     }
     free(text);
 }
@@ -50,10 +68,10 @@ void console_error(const char *fmt, ...)
     va_list ap;
 
     assert(fmt);
-    fprintf(stderr, "mltune: %serror:%s ", color ? "\033[1;31m" : "",
-            color ? "\033[0m" : "");
     va_start(ap, fmt);
-    say(stderr, fmt, ap);
+    say(stderr,
+        color ? "mltune: \033[1;31merror:\033[0m " : "mltune: error: ", fmt,
+        ap);
     va_end(ap);
 }
 
@@ -64,9 +82,8 @@ void console_note(const char *fmt, ...)
 
     if (is_quiet)
         return;
-    fputs("mltune: ", stderr);
     va_start(ap, fmt);
-    say(stderr, fmt, ap);
+    say(stderr, "mltune: ", fmt, ap);
     va_end(ap);
 }
 
@@ -77,7 +94,7 @@ void console_line(FILE *to, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    say(to, fmt, ap);
+    say(to, "", fmt, ap);
     va_end(ap);
 }
 

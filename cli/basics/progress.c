@@ -1,6 +1,7 @@
 #include "cli/basics/progress.h"
 
 #include "base/json/json.h"
+#include "base/talk_io.h"
 
 #include <assert.h>
 #include <math.h>
@@ -260,17 +261,10 @@ static unsigned terminal_columns(void)
     return size.ws_col;
 }
 
-static void put(const char *text, size_t len)
-{
-    /* Nobody is left to tell when stderr is gone. */
-    if (write(STDERR_FILENO, text, len) < 0)
-        return;
-}
-
 static void erase(const struct progress *p)
 {
     if (p->line[0])
-        put("\r\x1b[K", 4);
+        talk("\r\x1b[K", 4);
 }
 
 /* The live line again, cut to the terminal so that it never wraps. */
@@ -278,7 +272,7 @@ static void restore(const struct progress *p)
 {
     size_t len = strlen(p->line), columns = terminal_columns() - 1;
 
-    put(p->line, len < columns ? len : columns);
+    talk(p->line, len < columns ? len : columns);
 }
 
 static void put_line(struct progress *p, const char *prefix, const char *text)
@@ -290,7 +284,7 @@ static void put_line(struct progress *p, const char *prefix, const char *text)
     line[l.len] = '\n';
     pthread_mutex_lock(&p->lock);
     erase(p);
-    put(line, l.len + 1);
+    talk(line, l.len + 1);
     restore(p);
     pthread_mutex_unlock(&p->lock);
 }

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/log_file_io.h"
 #include "base/mem.h"
+#include "base/talk_io.h"
 #include "base/text.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -795,6 +796,7 @@ static void tear_down(struct session *s)
     json_decref(s->lowered);
     history_deinit(&s->history);
     signals_close(s->signal_fd);
+    talk_hurry(false);
 }
 
 int session_run(const struct session_options *options)
@@ -813,6 +815,7 @@ int session_run(const struct session_options *options)
     s->o = options;
     s->signal_fd = s->log_fd = s->folder.lock_fd = -1;
     history_init(&s->history);
+    talk_hurry(true);
     err = signals_open_guarded(&s->signal_fd, DEADLINE_STOP_RUN_MS, true, &f);
     if (!err)
         err = set_up(s, &f);

@@ -11,6 +11,7 @@
 #include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/talk_io.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -512,7 +513,9 @@ static int compare(struct compare *c)
         console_error("%s", f.text);
         return err == ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_IO;
     }
+    talk_hurry(true);
     code = run_all(c);
+    talk_hurry(false);
     printed = c->made ? print_table(c) : EXIT_DONE;
     return code != EXIT_DONE ? code : printed;
 }

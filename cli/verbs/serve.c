@@ -9,6 +9,7 @@
 #include "base/machine_io.h"
 #include "base/mem.h"
 #include "base/notify_io.h"
+#include "base/talk_io.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -364,6 +365,7 @@ static enum err set_up(struct service *s, const struct serve_arguments *a,
     enum err err =
         signals_open_guarded(&s->signal_fd, DEADLINE_STOP_SERVICE_MS, false, f);
 
+    talk_hurry(true);
     s->options.token_given = given && *given;
     if (!err)
         err = state_make(a->state, s->state, f);
@@ -458,6 +460,7 @@ static void tear_down(struct service *s)
     if (s->lock_fd >= 0)
         close(s->lock_fd);
     signals_close(s->signal_fd);
+    talk_hurry(false);
     notify_close(&s->notify);
 }
 

@@ -232,6 +232,30 @@ class Unread(Ends):
         self.write("config.json", mlr_config(max_epochs=1))
         self.ends_unread(self.begin("run", "config.json", "--json", "-q"))
 
+    def test_run_goes_on(self):
+        """What it would say is left out: it trains, and ends by itself."""
+        self.write("config.json", mlr_config(max_epochs=3))
+        run = self.start("run", "config.json", "-v", "--json",
+                         stderr=self.ends[1])
+        done = self.finish(run, 60)
+        self.assert_code(done, 0)
+        self.assertEqual(done.result["epochs"], 3)
+
+    def test_service_goes_on(self):
+        """As it takes a run, trains it and says so, and as it ends."""
+        self.write("config.json", mlr_config(max_epochs=3))
+        service = self.start("serve", "--listen", "127.0.0.1:0", "-v",
+                             stderr=self.ends[1])
+        self.wait_until((self.folder / ".mltune/serve.url").exists,
+                        "the service")
+        self.assert_code(self.mltune("submit", "config.json"), 0)
+        self.wait_until(lambda: [r["status"] for r in json.loads(
+            self.mltune("ls", "--json").out)] == ["finished"], "the run's end")
+        began = time.monotonic()
+        service.send_signal(signal.SIGTERM)
+        self.assertEqual(service.wait(60), 143)
+        self.assertLess(time.monotonic() - began, 5)
+
     def test_comparison(self):
         self.write("config.json", mlr_config(max_epochs=1))
         self.ends_unread(self.begin("compare", "config.json", "--strategies",
