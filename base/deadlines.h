@@ -86,6 +86,8 @@
     /* the state folder */                                                     \
     X(JOURNAL_BUSY, 5000, "another program that writes the journal",           \
       "the write fails; the run is interrupted")                               \
+    X(TOKENS, 2000, "another program that changes the tokens of a folder",     \
+      "`mltune token` fails, and has changed nothing")                         \
     /* clients and server */                                                   \
     X(COMMAND, 30000, "a run's answer to a command over HTTP", "503")          \
     X(CLIENT, 45000, "a server's answer to the command line",                  \

@@ -95,6 +95,34 @@ unsigned reaper_count(const struct reaper *r, uint32_t client, bool exports)
     return n;
 }
 
+static bool has_token(const struct reaper_entry *e)
+{
+    return e->phase != REAPER_FREE && e->phase != REAPER_CLOSING && e->token;
+}
+
+bool reaper_has_tokens(const struct reaper *r)
+{
+    for (size_t i = 0; i < r->places; i++)
+        if (has_token(&r->entry[i]))
+            return true;
+    return false;
+}
+
+struct reaper_entry *
+reaper_revoked(struct reaper *r, bool (*lives)(const void *ctx, uint64_t token),
+               const void *ctx)
+{
+    for (size_t i = 0; i < r->places; i++) {
+        struct reaper_entry *e = &r->entry[i];
+
+        if (!has_token(e) || lives(ctx, e->token))
+            continue;
+        e->phase = REAPER_CLOSING;
+        return e;
+    }
+    return NULL;
+}
+
 time_ns reaper_deadline(const struct reaper *r)
 {
     time_ns least = INT64_MAX;

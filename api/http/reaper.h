@@ -59,6 +59,7 @@ struct reaper_entry {
     uint32_t client; /* its address, as a number */
     bool counted;    /* a stream or an export of a stranger */
     bool exports;    /* it is an export */
+    uint64_t token; /* named, of the last request: its number; 0: it had none */
 };
 
 struct reaper {
@@ -88,6 +89,15 @@ void reaper_rested(struct reaper *r, time_ns ns);
 
 /* Streams (or @exports) of strangers that @client has open. */
 unsigned reaper_count(const struct reaper *r, uint32_t client, bool exports);
+
+/* Whether a connection has a named token. */
+bool reaper_has_tokens(const struct reaper *r);
+
+/* A connection whose token @lives no more, now in REAPER_CLOSING, as
+ * reaper_next gives them. */
+struct reaper_entry *
+reaper_revoked(struct reaper *r, bool (*lives)(const void *ctx, uint64_t token),
+               const void *ctx);
 
 /* The earliest deadline; INT64_MAX: none. */
 time_ns reaper_deadline(const struct reaper *r);

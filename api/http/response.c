@@ -228,7 +228,8 @@ void response_unauthorized(struct response *r)
 {
     response_problem(r, 401, "token_required", NULL,
                      "this needs the header Authorization: Bearer TOKEN; the "
-                     "token is in the file `token` of the state folder");
+                     "token is in the file `token` of the state folder, or one "
+                     "that `mltune token add` has made and nobody revoked");
     r->challenge = true;
 }
 

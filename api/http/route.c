@@ -372,6 +372,18 @@ bool route_match(const struct route table[], size_t n, struct view *view,
     return false;
 }
 
+enum role route_role(const struct route table[], size_t n, const char *method,
+                     const struct request *req)
+{
+    struct route_place place = place_of(req);
+    struct response ignored = {0};
+    const struct route *route = find(table, n, method, &place, &ignored);
+
+    assert(table && n > 0);
+    assert(ignored.status == 0);
+    return route ? route->role : ROLE_READ;
+}
+
 bool route_respond(const struct route table[], size_t n, struct view *view,
                    const char *method, const struct request *req,
                    struct response *out)

@@ -10,6 +10,7 @@
 #define API_ROUTE_H
 
 #include "api/http/request.h"
+#include "base/role.h"
 
 struct command;
 struct mailbox_request;
@@ -85,6 +86,7 @@ struct route {
      * none; its media types, "a|b", NULL: JSON. */
     const char *answer, *types;
     const struct route_header *header; /* that it heeds; NULL: none */
+    enum role role;                    /* that it needs */
     /* A write, or a read that the run itself has to answer, has these instead
      * of handle. */
     const struct command *command;
@@ -97,6 +99,11 @@ struct route {
 bool route_match(const struct route table[], size_t n, struct view *view,
                  const char *method, const struct request *req,
                  struct route_call *call, struct response *out);
+
+/* The role that @method and @req need in @table[n]; READ where there is no such
+ * route. */
+enum role route_role(const struct route table[], size_t n, const char *method,
+                     const struct request *req);
 
 /* Answers the request for @method and @req from @table[n]: route_match, then
  * the handler. A write is refused (401): those come with a token. False: a read

@@ -411,7 +411,7 @@ struct route command_route(enum command_id id, const struct route_param *params)
 {
     const struct command *c = command_of(id);
 
-    assert(c->method && c->path);
+    assert(c->method && c->path && c->role != ROLE_UNSET);
     return (struct route){
         .method = c->method,
         .path = c->path,
@@ -419,6 +419,7 @@ struct route command_route(enum command_id id, const struct route_param *params)
         .params = own[id].params ? own[id].params : params,
         .summary = c->summary,
         .answer = c->answer,
+        .role = c->role,
         .command = c,
         .take = own[id].take ? own[id].take : take_plain,
     };

@@ -271,21 +271,22 @@ static const struct route table[] = {
      "JSON schema of the configuration", .answer = NULL},
     {"GET", "/healthz", ROUTE_API | ROUTE_ROOT, NULL, handle_healthz,
      "answers while the process lives",
-     .answer = "health"},
+     .answer = "health", .role = ROLE_ANYBODY},
     {"GET", "/readyz", ROUTE_API | ROUTE_ROOT, NULL, handle_readyz,
      "503 once the process is about to end",
-     .answer = "health"},
+     .answer = "health", .role = ROLE_ANYBODY},
     {"GET", "/version", ROUTE_API | ROUTE_ROOT, NULL, handle_version,
      "version of the program and of this interface",
-     .answer = "version"},
+     .answer = "version", .role = ROLE_ANYBODY},
     {"GET", "/openapi.json", ROUTE_API | ROUTE_ROOT, NULL, handle_openapi,
      "this interface as OpenAPI 3.1", .answer = NULL},
     {"GET", "/metrics", ROUTE_ROOT, NULL, handle_metrics,
      "figures for Prometheus", .answer = NULL},
     {"GET", "", ROUTE_API, NULL, handle_index, "this list", .answer = "index"},
-    {"GET", "", ROUTE_ROOT, NULL, handle_page, "the dashboard", .answer = NULL},
+    {"GET", "", ROUTE_ROOT, NULL, handle_page, "the dashboard", .answer = NULL,
+     .role = ROLE_ANYBODY},
     {"GET", "/web/{file}", ROUTE_ROOT, web_params, handle_web,
-     "a part of the dashboard", .answer = NULL},
+     "a part of the dashboard", .answer = NULL, .role = ROLE_ANYBODY},
 };
 /* clang-format on */
 
@@ -326,11 +327,16 @@ static void add_commands(const struct route *on)
 static void fill(void)
 {
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (!table[i].method)
+        if (!table[i].method) {
             add_commands(&table[i]);
-        else
-            all[all_len++] = table[i];
-        assert(all_len < ROUTES_MAX);
+            continue;
+        }
+        assert(all_len < ROUTES_MAX && table[i].handle);
+        all[all_len] = table[i];
+        /* A row says so where it is for others than those who may read. */
+        if (table[i].role == ROLE_UNSET)
+            all[all_len].role = ROLE_READ;
+        all_len++;
     }
 }
 

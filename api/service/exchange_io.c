@@ -376,6 +376,7 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
     struct reaper_entry *entry = entry_of(x->connection);
     struct service_readers who = s->readers;
     const struct listen_address *self;
+    struct asker by;
     struct response refusal = {0};
     enum MHD_Result result;
 
@@ -390,21 +391,26 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
         bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
         bool own = entry && reads && is_own(s, entry);
 
+        /* A file is looked at: for those who have a token alone. */
+        if (head_field(&head, "authorization"))
+            who.named = tokens_watch_look(&s->tokens);
+        by = service_asker(&who, &head);
         /* The library takes chunks that others may read otherwise. */
         x->last = head_field(&head, "transfer-encoding") != NULL;
         if (entrance_is_asked(&head))
             return enter(s, x, &head);
-        x->stranger = !own && !service_is_known(&who, &head);
+        x->stranger = !own && by.role == ROLE_ANYBODY;
         if (entry && !x->stranger)
             entry->known = true;
-        if (reads && service_may_read(&who, &head, self, own, &refusal)) {
+        if (entry)
+            entry->token = by.token;
+        if (reads && service_may_read(&who, &by, &head, self, own, &refusal)) {
             x->stage = STAGE_READ;
             if (x->stranger)
                 toll_take(&s->toll, s->toll_times, clock_monotonic());
             return MHD_YES;
         }
-        if (!reads &&
-            service_begin(s->view, &who, &head, &x->write, &refusal)) {
+        if (!reads && service_begin(s->view, &by, &head, &x->write, &refusal)) {
             x->stage = STAGE_BODY;
             reaper_enter(entry_of(x->connection), REAPER_BODY,
                          clock_monotonic());

@@ -15,6 +15,7 @@
 #include "api/http/quota.h"
 #include "api/http/reaper.h"
 #include "api/http/stream_io.h"
+#include "api/http/tokens_io.h"
 #include "api/routes/export_io.h"
 #include "api/service/reply_io.h"
 #include "api/service/service.h"
@@ -28,6 +29,7 @@ struct exchanges {
     const struct listen_address *self; /* borrowed */
     const struct listen_address *here; /* the same, by the Unix socket */
     struct service_readers readers;
+    struct tokens_watch tokens; /* those with names */
     struct entrance entrance;
     void (*entered)(void *ctx, const char *code); /* there is a new code */
     void *entered_ctx;

@@ -44,6 +44,10 @@ enum { WAIT_MS_MAX = 5000, REST_MS = 10 };
  * try. */
 static const time_ns LOCAL_REST = 100000000;
 
+/* How long a connection at most outlives the token that it was opened with: a
+ * stream would never ask again. */
+static const time_ns REVOKED_LOOK = 1000000000;
+
 /* A way in: by TCP, or the Unix socket, with places of its own, so that
  * strangers who take all the others keep nobody out there. */
 struct door {
@@ -74,6 +78,7 @@ struct api_server {
     struct door tcp, local;
     time_ns local_rests; /* until then; 0: it does not */
     time_ns rests_since; /* TCP; 0: it does not */
+    time_ns revoked_due; /* tokens of open connections are looked at again */
     uint64_t cut;        /* connections */
     unsigned refused;    /* of other users, at the Unix socket */
     struct exchanges exchanges;
@@ -138,6 +143,27 @@ static void reap(struct door *d, time_ns now)
             log_event(LOG_INFO, "http_connection_cut",
                       "used=%zu count=%" PRIu64, d->reaper.used, s->cut);
     }
+}
+
+static bool token_lives(const void *tokens, uint64_t number)
+{
+    return tokens_has(tokens, number);
+}
+
+/* Connections whose token was revoked meanwhile, streams above all. By the Unix
+ * socket nobody has one. */
+static void cut_revoked(struct api_server *s)
+{
+    time_ns now = clock_monotonic();
+    const struct named_tokens *tokens;
+    struct reaper_entry *e;
+
+    if (now < s->revoked_due || !reaper_has_tokens(&s->tcp.reaper))
+        return;
+    s->revoked_due = now + REVOKED_LOOK;
+    tokens = tokens_watch_look(&s->exchanges.tokens);
+    while ((e = reaper_revoked(&s->tcp.reaper, token_lives, tokens)))
+        shutdown(e->fd, SHUT_RDWR);
 }
 
 /* Further ones wait in the socket's queue. */
@@ -235,6 +261,8 @@ static int wait_ms(struct api_server *s)
     else
         due = earlier(due, reaper_deadline(&s->tcp.reaper));
     due = earlier(due, reaper_deadline(&s->local.reaper));
+    if (reaper_has_tokens(&s->tcp.reaper))
+        due = earlier(due, s->revoked_due);
     if (s->local_rests)
         due = earlier(due, s->local_rests);
     if (due != INT64_MAX) {
@@ -300,6 +328,7 @@ static void *serve(void *arg)
         streams_serve(&s->exchanges.streams, clock_monotonic());
         exports_serve(&s->exchanges.exports, clock_monotonic());
         let_in(s);
+        cut_revoked(s);
         serve_door(&s->tcp);
         serve_door(&s->local);
     }
@@ -417,6 +446,7 @@ static enum err open_server(struct api_server *s, struct fault *f)
     s->exchanges.here = &s->here;
     s->exchanges.readers.token = s->token;
     s->exchanges.readers.entrance = &s->exchanges.entrance;
+    tokens_watch_init(&s->exchanges.tokens, s->state);
     s->exchanges.reaper = &s->tcp.reaper;
     s->exchanges.stop = &s->stopping;
     s->exchanges.wake_fd = s->exchanges.streams.wake_fd = s->wake_fd;
@@ -465,6 +495,7 @@ static void close_server(struct api_server *s)
     if (s->wake_fd >= 0)
         close(s->wake_fd);
     replies_deinit(&s->exchanges.replies);
+    tokens_watch_deinit(&s->exchanges.tokens);
     tls_identity_deinit(&s->identity);
     mem_free(s->token);
     mem_free(s->state);

@@ -28,8 +28,9 @@ struct api_server_options {
                          * there is none */
     const char *token;  /* that writes need; copied; NULL: none is right */
     const char *tls_cert, *tls_key; /* files in PEM form; NULL: no TLS */
-    const char *state;   /* folder whose runs can be exported, absolute; copied;
-                          * NULL: none can */
+    const char *state;   /* folder whose runs can be exported, and which has the
+                          * named tokens, absolute; copied; NULL: there are
+                          * none */
     struct view *view;   /* borrowed until api_server_stop */
     enum read_rule read; /* who reads without the token, on loopback */
     /* Is told the code of the page's way in, URL "enter?code=" CODE: before

@@ -147,15 +147,17 @@ bool service_respond(struct view *view, const char *method, const char *target,
 
 /* ---- writes: the head ---------------------------------------------------- */
 
-static bool authorized(const struct head *head, const char *token)
+/* The token that @head has, [*len]; NULL: none. */
+static const char *bearer(const struct head *head, size_t *len)
 {
     static const char scheme[] = "Bearer ";
     const struct head_field *f = head_field(head, "authorization");
     const size_t n = sizeof(scheme) - 1;
 
-    return token && f && f->value_len > n &&
-           strncasecmp(f->value, scheme, n) == 0 &&
-           secret_is(f->value + n, f->value_len - n, token);
+    if (!f || f->value_len <= n || strncasecmp(f->value, scheme, n) != 0)
+        return NULL;
+    *len = f->value_len - n;
+    return f->value + n;
 }
 
 enum read_rule service_read_rule(const char *name)
@@ -165,38 +167,82 @@ enum read_rule service_read_rule(const char *name)
     return strcmp(name, "user") == 0 ? READ_USER : READ_TOKEN;
 }
 
-bool service_is_known(const struct service_readers *who,
-                      const struct head *head)
+static struct asker asker_of(const char *name, enum role role)
 {
-    return who->local || authorized(head, who->token) ||
-           (who->entrance && entrance_knows(who->entrance, head));
+    struct asker by = {.role = role};
+
+    snprintf(by.name, sizeof(by.name), "%s", name);
+    return by;
 }
 
-/* As it came: whatever is written otherwise needs the token. */
-static bool is_open(const char *target)
+struct asker service_asker(const struct service_readers *who,
+                           const struct head *head)
 {
-    static const char *const open[] = {"/", "/healthz", "/readyz", "/version",
-                                       NULL};
+    const struct named_token *named = NULL;
+    struct asker by;
+    size_t len = 0;
+    const char *secret = bearer(head, &len);
 
-    for (size_t i = 0; open[i]; i++)
-        if (strcmp(target, open[i]) == 0)
-            return true;
-    return strncmp(target, "/web/", 5) == 0;
+    assert(!who->token || who->token[0]);
+    if (who->local)
+        return asker_of(ASKER_LOCAL, ROLE_ADMIN);
+    if (secret && who->token && secret_is(secret, len, who->token))
+        return asker_of(ASKER_OWN_TOKEN, ROLE_ADMIN);
+    if (secret && who->named)
+        named = tokens_find(who->named, secret, len);
+    if (named) {
+        by = asker_of(named->name, named->role);
+        by.token = token_number(named);
+        return by;
+    }
+    if (who->entrance && entrance_knows(who->entrance, head))
+        return asker_of(ASKER_PAGE, ROLE_READ);
+    return asker_of("", ROLE_ANYBODY);
 }
 
-bool service_may_read(const struct service_readers *who,
+/* Another token helps whoever has one; who has none needs one. */
+static bool refuse_role(const struct asker *by, enum role needed,
+                        struct response *out)
+{
+    if (by->token)
+        response_problem(out, 403, "role_too_low", NULL,
+                         "the token %s has the role %s; this needs the role %s",
+                         by->name, role_name(by->role), role_name(needed));
+    else
+        response_unauthorized(out);
+    return false;
+}
+
+/* What the route that @head asks for needs. A target that is none is READ, too:
+ * what is wrong with it is for those who may read. */
+static enum role read_needs(const struct head *head)
+{
+    struct response ignored = {0};
+    struct request req;
+    size_t n;
+    const struct route *routes = routes_all(&n);
+    enum role needed = ROLE_READ;
+
+    if (request_parse(head->target, &req, &ignored))
+        needed = route_role(routes, n, head->method, &req);
+    response_deinit(&ignored);
+    return needed;
+}
+
+bool service_may_read(const struct service_readers *who, const struct asker *by,
                       const struct head *head,
                       const struct listen_address *self, bool own,
                       struct response *out)
 {
-    assert(!who->token || who->token[0]);
-    if (is_open(head->target) || service_is_known(who, head))
+    enum role role = by->role, needed;
+
+    if (role == ROLE_ADMIN)
         return true;
-    if (self->loopback &&
+    if (role < ROLE_READ && self->loopback &&
         (who->rule == READ_EVERYONE || (who->rule == READ_USER && own)))
-        return true;
-    response_unauthorized(out);
-    return false;
+        role = ROLE_READ;
+    needed = read_needs(head);
+    return role >= needed || refuse_role(by, needed, out);
 }
 
 /* "application/json", with parameters or not; and that of RFC 7396. */
@@ -268,7 +314,7 @@ static bool match(struct view *view, const char *method, const char *target,
            route_match(routes, n, view, method, req, call, out);
 }
 
-bool service_begin(struct view *view, const struct service_readers *who,
+bool service_begin(struct view *view, const struct asker *by,
                    const struct head *head, struct service_write *w,
                    struct response *out)
 {
@@ -277,14 +323,12 @@ bool service_begin(struct view *view, const struct service_readers *who,
 
     assert(out->status == 0);
     assert(head->method && head->target);
-    *w = (struct service_write){.ticket = 0};
+    *w = (struct service_write){.by = *by};
     if (!match(view, head->method, head->target, &req, &call, out))
         return false;
     assert(call.route->command && call.route->take);
-    if (!who->local && !authorized(head, who->token)) {
-        response_unauthorized(out);
-        return false;
-    }
+    if (by->role < call.route->role)
+        return refuse_role(by, call.route->role, out);
     if (has_body(head) && !is_bytes(call.route->command) &&
         !is_json(head_field(head, "content-type"))) {
         response_problem(out, 415, "json_required", NULL,
@@ -378,6 +422,8 @@ static bool post_to_desk(struct service_write *w, const struct route_call *call,
 
     assert(w->desk);
     submit_fill(call, &r);
+    snprintf(r.by, sizeof(r.by), "%s", w->by.name);
+    r.role = w->by.role;
     snprintf(r.run, sizeof(r.run), "%s", w->run);
     snprintf(r.key, sizeof(r.key), "%s", w->request.key);
     r.body = mem_alloc(len + 1);

@@ -19,6 +19,7 @@
 #include "api/http/guard.h"
 #include "api/http/response.h"
 #include "api/http/route.h"
+#include "api/http/tokens.h"
 #include "api/view/desk.h"
 #include "api/view/view.h"
 #include "tuner/shell/mailbox_io.h"
@@ -42,19 +43,33 @@ enum read_rule service_read_rule(const char *name);
 /* All borrowed. */
 struct service_readers {
     enum read_rule rule;
-    const char *token;               /* NULL: none is right */
-    const struct entrance *entrance; /* NULL: there is no cookie */
-    bool local; /* who asks came by the Unix socket: needs neither */
+    const char *token; /* the server's own; NULL: none is right */
+    const struct named_tokens *named; /* others; NULL: there are none */
+    const struct entrance *entrance;  /* NULL: there is no cookie */
+    bool local; /* who asks came by the Unix socket: needs none of them */
 };
 
-/* Whether @head has the token or the page's cookie, or needs none. */
-bool service_is_known(const struct service_readers *who,
-                      const struct head *head);
+/* What those are called who have no named token: no name has a bracket. */
+#define ASKER_OWN_TOKEN "(token)"
+#define ASKER_LOCAL "(socket)"
+#define ASKER_PAGE "(page)"
 
-/* True when the accepted read @head may be answered: it is of the page's files
- * or whether the server lives, it has token or cookie, or the rule lets its
- * sender read (@own: a process of this user). Else @out refuses it (401). */
-bool service_may_read(const struct service_readers *who,
+/* Who asks, and what that lets them do; "" and ROLE_ANYBODY: nobody known. */
+struct asker {
+    char name[TOKENS_NAME_MAX + 1];
+    enum role role;
+    uint64_t token; /* the number of the named token; 0: it is none */
+};
+
+/* Whoever has sent @head: the Unix socket and the server's own token make an
+ * admin, a named token what it says, the page's cookie a reader. */
+struct asker service_asker(const struct service_readers *who,
+                           const struct head *head);
+
+/* True when the accepted read @head may be answered: its route is open to all,
+ * @by has the role that it needs, or the rule lets its sender read (@own: a
+ * process of this user). Else @out refuses it (401, 403). */
+bool service_may_read(const struct service_readers *who, const struct asker *by,
                       const struct head *head,
                       const struct listen_address *self, bool own,
                       struct response *out);
@@ -75,6 +90,7 @@ bool service_respond(struct view *view, const char *method, const char *target,
 
 /* A write on its way. */
 struct service_write {
+    struct asker by;
     char run[ROUTE_ID_MAX + 1];
     struct mailbox_request request;
     struct mailbox *mailbox; /* borrowed from the view; NULL: the desk's */
@@ -82,11 +98,10 @@ struct service_write {
     uint64_t ticket;         /* of either; 0: not posted */
 };
 
-/* True when the body of the accepted @head may come: there is such a route, the
- * bearer token is that of @who, or who asks needs none, the body's type is JSON
- * where there is one. Else @out refuses it (404, 405, 400, 401, 415). The token
- * is compared in a time that does not depend on where it differs. */
-bool service_begin(struct view *view, const struct service_readers *who,
+/* True when the body of the accepted @head may come: there is such a route, @by
+ * has the role that it needs, the body's type is JSON where there is one. Else
+ * @out refuses it (404, 405, 400, 401, 403, 415). */
+bool service_begin(struct view *view, const struct asker *by,
                    const struct head *head, struct service_write *w,
                    struct response *out);
 

@@ -7,6 +7,7 @@
 
 #include "api/http/response.h"
 #include "base/commands/box_io.h"
+#include "base/role.h"
 
 #include <stdint.h>
 
@@ -14,11 +15,16 @@ enum {
     DESK_SLOTS = 64, /* requests at a time; more are refused */
     DESK_READS = 32, /* of these, to read: others always find a place */
     DESK_ID_MAX = 64,
+    DESK_BY_MAX = 64,
     DESK_UPLOAD_MAX = 128 /* bytes of a file's name */
 };
 
 struct desk_request {
     enum command_id command;
+    /* Who asks, as the interface calls them (api/service/service.h), and their
+     * role. */
+    char by[DESK_BY_MAX + 1];
+    enum role role;
     char run[DESK_ID_MAX + 1];   /* "" for a new one */
     char group[DESK_ID_MAX + 1]; /* of SUBMIT; "" none was named */
     bool held;                   /* SUBMIT: not to begin until continued */

@@ -11,6 +11,7 @@
 #include "base/json/fields.h"
 #include "base/proto/branch.h"
 #include "base/proto/table_info.h"
+#include "base/role.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -159,6 +160,7 @@ struct command_verb {
 struct command {
     const char *name; /* in answers, in paths and in the log */
     enum command_actor actor;
+    enum role role;     /* that whoever asks for it needs */
     const char *method; /* NULL: there is no route */
     const char *path;   /* below /api/v1: RESOURCE or RESOURCE:NAME */
     const char *summary;

@@ -131,6 +131,7 @@ static const char *kind_of(const char *arg)
            : strncmp(arg, "RUN", 3) == 0      ? "run"
            : strncmp(arg, "[RUN]", 5) == 0    ? "run"
            : strncmp(arg, "gen SPEC", 8) == 0 ? "data"
+           : strncmp(arg, "add NAME", 8) == 0 ? "token"
                                               : "";
 }
 

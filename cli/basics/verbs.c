@@ -22,6 +22,8 @@ static const struct verb rows[] = {
     {"serve", "a service of many runs, submitted over HTTP", false, verb_serve},
     {"submit", "put a run into the queue of a service", false, verb_submit},
     {"upload", "a file into the data folder of a service", false, verb_upload},
+    {"token", "who may use a service: named tokens, each with a role", false,
+     verb_token},
     {"ls", "the runs of a state folder, or of a server, newest first", false,
      verb_ls},
     {"show", "what a run did: settings, trials, epochs, decisions", false,

@@ -57,6 +57,7 @@ int verb_steer(int argc, char **argv); /* all of the table of commands */
 int verb_strategies(int argc, char **argv);
 int verb_submit(int argc, char **argv);
 int verb_upload(int argc, char **argv);
+int verb_token(int argc, char **argv);
 int verb_topics(int argc, char **argv);
 int verb_trials(int argc, char **argv);
 int verb_validate(int argc, char **argv);

@@ -88,6 +88,7 @@ static void make_job(struct supervisor *s, const struct desk_request *r,
         snprintf(job->reason, sizeof(job->reason),
                  "submitted so; continue puts it into the queue");
     snprintf(job->key, sizeof(job->key), "%s", r->key);
+    snprintf(job->by, sizeof(job->by), "%s", r->by);
     if (r->group[0])
         snprintf(job->group, sizeof(job->group), "%s", r->group);
     else

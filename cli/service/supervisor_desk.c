@@ -3,10 +3,36 @@
 #include "cli/service/idle_run.h"
 #include "cli/service/submission.h"
 #include "cli/service/supervisor.h"
+#include "cli/state/job.h"
 
-static void delete (struct supervisor *s, struct fleet_run *run, const char *id,
-                    struct response *out)
+#include <string.h>
+
+/* Who is no admin deletes what they submitted themselves. */
+static bool may_delete(const struct supervisor *s, const struct desk_request *r,
+                       struct response *out)
 {
+    struct job job = {.number = 0};
+
+    if (r->role >= ROLE_ADMIN)
+        return true;
+    if (job_read(s->fleet->state, r->run, &job, NULL) == ERR_OK &&
+        strcmp(job.by, r->by) == 0)
+        return true;
+    response_problem(out, 403, "role_too_low", NULL,
+                     "run %s was submitted by %s, not by %s: to delete it "
+                     "takes the role %s",
+                     r->run, job.by[0] ? job.by : "somebody else", r->by,
+                     role_name(ROLE_ADMIN));
+    return false;
+}
+
+static void delete (struct supervisor *s, struct fleet_run *run,
+                    const struct desk_request *r, struct response *out)
+{
+    const char *id = r->run;
+
+    if (!may_delete(s, r, out))
+        return;
     if (run && run->alive)
         response_problem(out, 409, "run_alive", NULL,
                          "run %s is under way: stop it first", id);
@@ -38,7 +64,7 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
         response_problem(out, 404, "run_not_found", NULL, "there is no run %s",
                          r->run);
     else if (r->command == COMMAND_DELETE)
-        delete (s, run, r->run, out);
+        delete (s, run, r, out);
     else if (run->alive)
         return !forward_begin(s, run, r, ticket, out);
     else

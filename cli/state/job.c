@@ -65,6 +65,9 @@ static bool from_json(const json_t *o, struct job *out)
     out->number = (uint64_t)json_integer_value(number);
     out->submitted_ns = json_integer_value(at);
     out->body_hash = strtoull(hash, NULL, 16);
+    /* Older ones say nothing of it. */
+    if (!take_text(o, "by", out->by, sizeof(out->by)))
+        out->by[0] = '\0';
     return true;
 }
 
@@ -104,10 +107,11 @@ enum err job_write(const char *state, const char *id, const struct job *job,
     if (err)
         return err;
     snprintf(hash, sizeof(hash), "%016" PRIx64, job->body_hash);
-    o = json_pack("{s:s, s:I, s:I, s:b, s:s, s:s, s:s}", "group", job->group,
-                  "number", (json_int_t)job->number, "submitted_ns",
-                  (json_int_t)job->submitted_ns, "held", job->held, "reason",
-                  job->reason, "key", job->key, "body_hash", hash);
+    o = json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:s, s:s}", "group",
+                  job->group, "by", job->by, "number", (json_int_t)job->number,
+                  "submitted_ns", (json_int_t)job->submitted_ns, "held",
+                  job->held, "reason", job->reason, "key", job->key,
+                  "body_hash", hash);
     text = o ? json_write(o, 2) : NULL;
     json_decref(o);
     if (!text)

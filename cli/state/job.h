@@ -12,10 +12,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { JOB_KEY_MAX = 64, JOB_REASON_MAX = 512 };
+enum { JOB_KEY_MAX = 64, JOB_REASON_MAX = 512, JOB_BY_MAX = 64 };
 
 struct job {
     char group[QUEUE_GROUP_MAX];
+    char by[JOB_BY_MAX + 1];     /* who submitted it (api/view/desk.h); "" it is
+                                  * not known */
     uint64_t number;             /* order of submission */
     int64_t submitted_ns;        /* wall clock, since the epoch */
     bool held;                   /* not to be begun */

@@ -385,6 +385,7 @@ static void fuzz_write(struct view *v, const char *method, const char *target,
 {
     struct head head = {.method = method, .target = target};
     const struct service_readers who = {.token = token};
+    struct asker by;
     struct service_write w = {.ticket = 0};
     struct response r = {0};
     char length[24];
@@ -396,7 +397,8 @@ static void fuzz_write(struct view *v, const char *method, const char *target,
     head.field[head.fields++] = field("Content-Length", length);
     if (*key)
         head.field[head.fields++] = field("Idempotency-Key", key);
-    if (service_begin(v, &who, &head, &w, &r)) {
+    by = service_asker(&who, &head);
+    if (service_begin(v, &by, &head, &w, &r)) {
         write_afresh(v, &head, body, size, &w);
         return;
     }

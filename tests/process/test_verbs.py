@@ -102,6 +102,11 @@ class Manual(Case):
             self.assertEqual(self.complete("mltune", *words), ["small.json"])
         self.assertEqual(self.complete("mltune", "serve", "--slots", "sm"), [])
         self.assertEqual(self.complete("mltune", "frobnicate", "sm"), [])
+        self.assertEqual(self.complete("mltune", "token", "''"),
+                         ["add", "ls", "revoke"])
+        self.assertEqual(self.complete("mltune", "token", "add", "''"), [])
+        self.assertEqual(self.complete("mltune", "token", "add", "x", "--role",
+                                       "r"), ["read", "run"])
         self.assert_code(self.mltune("completions", "fish"), 2)
 
 

@@ -125,6 +125,30 @@ static void reaper_counts_its_own_places(void **state)
     assert_non_null(reaper_next(&r, 99));
 }
 
+static bool is_even(const void *ctx, uint64_t token)
+{
+    (void)ctx;
+    return token % 2 == 0;
+}
+
+/* Whose token lives no more is cut, once; who has none is let alone. */
+static void reaper_cuts_revoked_tokens(void **state)
+{
+    const uint64_t tokens[] = {0, 7, 8, 9};
+
+    (void)state;
+    assert_false(reaper_has_tokens(&r));
+    for (int i = 0; i < 4; i++)
+        reaper_add(&r, i + 1, 0)->token = tokens[i];
+    assert_true(reaper_has_tokens(&r));
+    assert_int_equal(reaper_revoked(&r, is_even, NULL)->fd, 2);
+    assert_int_equal(reaper_revoked(&r, is_even, NULL)->fd, 4);
+    assert_null(reaper_revoked(&r, is_even, NULL));
+    assert_true(reaper_has_tokens(&r)); /* 8 lives */
+    reaper_remove(&r, &r.entry[2]);
+    assert_false(reaper_has_tokens(&r));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +159,7 @@ int main(void)
         cmocka_unit_test_setup(reaper_is_stricter_when_crowded, setup),
         cmocka_unit_test_setup(reaper_places_are_limited, setup),
         cmocka_unit_test_setup(reaper_counts_its_own_places, setup),
+        cmocka_unit_test_setup(reaper_cuts_revoked_tokens, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

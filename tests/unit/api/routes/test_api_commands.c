@@ -67,7 +67,8 @@ static int begin(struct world *w, const struct head *h)
 {
     struct response r = {0};
     struct service_write write;
-    bool ok = service_begin(w->x.view, &reads, h, &write, &r);
+    const struct asker by = service_asker(&reads, h);
+    bool ok = service_begin(w->x.view, &by, h, &write, &r);
     int status = r.status;
 
     assert_int_equal(ok, status == 0);
@@ -96,6 +97,7 @@ static void commands_need_the_token(void **state)
     struct service_write write;
     const struct service_readers nobody = {.rule = READ_TOKEN};
     const struct service_readers local = {.rule = READ_TOKEN, .local = true};
+    struct asker by;
 
     assert_int_equal(begin(w, &none), 401);
     assert_int_equal(begin_with(w, "Bearer " TOKEN), 0);
@@ -112,12 +114,14 @@ static void commands_need_the_token(void **state)
     assert_int_equal(begin_with(w, TOKEN), 401);
     /* A server without a token takes none. */
     add_field(&none, "Authorization", "Bearer " TOKEN);
-    assert_false(service_begin(w->x.view, &nobody, &none, &write, &r));
+    by = service_asker(&nobody, &none);
+    assert_false(service_begin(w->x.view, &by, &none, &write, &r));
     assert_int_equal(r.status, 401);
     response_deinit(&r);
     /* By the Unix socket none is needed. */
     none.fields = 0;
-    assert_true(service_begin(w->x.view, &local, &none, &write, &r));
+    by = service_asker(&local, &none);
+    assert_true(service_begin(w->x.view, &by, &none, &write, &r));
 }
 
 /* @path of the table with values for its variables. */

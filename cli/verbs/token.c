@@ -1,0 +1,224 @@
+/* `mltune token add|ls|revoke`: named tokens of a state folder. What servers of
+ * the folder know of them is its file `tokens` (api/http/tokens_io.h). */
+#include "api/http/tokens_io.h"
+#include "base/json/json.h"
+#include "cli/basics/console.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/options.h"
+#include "cli/basics/table.h"
+#include "cli/basics/verbs.h"
+#include "cli/state/replay.h"
+#include "tuner/shell/state_io.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct token_arguments {
+    const char *state, *role;
+    bool json;
+};
+
+static const char details[] =
+    "add NAME      makes a token for NAME and prints it, this once: only a "
+    "hash is kept\n"
+    "ls            the tokens: name, role, when made\n"
+    "revoke NAME   takes a token back\n\n"
+    "A role is all that it says and what those before it may: read (look), "
+    "run (submit,\nsteer, upload, delete one's own runs), admin (all). Whoever "
+    "has the token gives it as\nMLTUNE_TOKEN. Servers of the state folder know "
+    "of a change from the next request on.";
+
+static int fail(const struct fault *f, enum err err)
+{
+    console_error("%s", f->text);
+    switch (err) {
+    case ERR_EXIST:
+    case ERR_NOENT:
+    case ERR_LIMIT:
+    case ERR_BUSY:
+        return EXIT_RUN_FAILED;
+    default:
+        return exit_code_of(err);
+    }
+}
+
+/* ---- add ----------------------------------------------------------------- */
+
+/* The secret is nowhere else: what does not reach whoever asked for it is
+ * lost. */
+static int show_secret(const struct token_arguments *a, const char *name,
+                       const char *secret)
+{
+    if (a->json)
+        printf("{\"name\":\"%s\",\"role\":\"%s\",\"token\":\"%s\"}\n", name,
+               a->role, secret);
+    else
+        printf("%s\n", secret);
+    if (fflush(stdout) != 0) {
+        console_error("the token of %s was made, but could not be shown: "
+                      "revoke it (mltune token revoke %s), and add it again",
+                      name, name);
+        return EXIT_IO;
+    }
+    console_note("this is the token of %s (%s), shown this once; %s gives it "
+                 "as MLTUNE_TOKEN, or pastes it into the page",
+                 name, a->role, name);
+    return EXIT_DONE;
+}
+
+static int add(const struct token_arguments *a, const char *name)
+{
+    char state[FILE_PATH_MAX], secret[TOKENS_SECRET_LEN + 1];
+    enum role role = a->role ? role_of_name(a->role) : ROLE_UNSET;
+    struct fault f = {0};
+    enum err err;
+
+    if (role == ROLE_UNSET) {
+        console_error("--role: expected " ROLE_NAMES "%s%s",
+                      a->role ? ", found " : "", a->role ? a->role : "");
+        return EXIT_USAGE;
+    }
+    if (!token_name_valid(name)) {
+        console_error("%s: expected a name of 1 to %d of A-Z a-z 0-9 . _ @ -, "
+                      "which begins with a letter or digit",
+                      name, TOKENS_NAME_MAX);
+        return EXIT_USAGE;
+    }
+    err = state_make(a->state, state, &f);
+    if (!err)
+        err = tokens_add(state, name, role, secret, &f);
+    return err ? fail(&f, err) : show_secret(a, name, secret);
+}
+
+/* ---- ls, revoke ---------------------------------------------------------- */
+
+/* Of a folder that is there; a token may be older than its first run. */
+static enum err find(const struct token_arguments *a, struct fault *f)
+{
+    if (access(a->state, F_OK) == 0)
+        return ERR_OK;
+    return fault_set(f, ERR_NOENT,
+                     "there is no state folder %s: name it with "
+                     "--state",
+                     a->state);
+}
+
+static int list_json(const struct named_tokens *t)
+{
+    json_t *array = json_array();
+    int code;
+
+    for (size_t i = 0; array && i < t->len; i++) {
+        const struct named_token *k = &t->item[i];
+
+        if (json_array_append_new(
+                array, json_pack("{s:s, s:s, s:s}", "name", k->name, "role",
+                                 role_name(k->role), "made", k->made)) != 0) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    code = console_json(array, 0);
+    json_decref(array);
+    return code;
+}
+
+static int list_table(const struct named_tokens *t)
+{
+    struct text_table table = {.columns = 3};
+    int failed;
+
+    if (t->len == 0) {
+        console_note("there are no named tokens; mltune token add makes one");
+        return EXIT_DONE;
+    }
+    table_add(&table, "name");
+    table_add(&table, "role");
+    table_add(&table, "made");
+    for (size_t i = 0; i < t->len; i++) {
+        table_add(&table, "%s", t->item[i].name);
+        table_add(&table, "%s", role_name(t->item[i].role));
+        table_add(&table, "%s", t->item[i].made);
+    }
+    failed = table_print(&table, stdout, "");
+    table_deinit(&table);
+    if (!failed)
+        return EXIT_DONE;
+    console_error("out of memory");
+    return EXIT_RUN_FAILED;
+}
+
+static int list(const struct token_arguments *a)
+{
+    struct named_tokens t = {.len = 0};
+    struct fault f = {0};
+    enum err err = find(a, &f);
+    int code;
+
+    if (!err)
+        err = tokens_read(a->state, &t, &f);
+    if (err)
+        return fail(&f, err);
+    code = a->json ? list_json(&t) : list_table(&t);
+    tokens_deinit(&t);
+    return code;
+}
+
+static int take_back(const struct token_arguments *a, const char *name)
+{
+    struct fault f = {0};
+    enum err err = find(a, &f);
+
+    if (!err)
+        err = tokens_revoke(a->state, name, &f);
+    if (err)
+        return fail(&f, err);
+    if (a->json)
+        printf("{\"name\":\"%s\",\"revoked\":true}\n", name);
+    else
+        printf("%s: the token is revoked; what it still has open is cut within "
+               "a second\n",
+               name);
+    return EXIT_DONE;
+}
+
+int verb_token(int argc, char **argv)
+{
+    struct token_arguments a = {.state = STATE_DEFAULT};
+    const struct option_spec options[] = {
+        STATE_OPTION(a.state),
+        {"role", 0, OPTION_TEXT, "ROLE", "of add: " ROLE_NAMES, &a.role},
+        {"json", 0, OPTION_FLAG, NULL, "the answer as JSON", &a.json},
+    };
+    const struct usage usage = {
+        .verb = "token",
+        .operands = "add NAME | ls | revoke NAME",
+        .details = details,
+        .operands_min = 1,
+        .operands_max = 2,
+        .n = sizeof(options) / sizeof(*options),
+        .option = options,
+    };
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands);
+    const char *what, *name;
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    what = operands_at(&operands, 0);
+    name = operands.len == 2 ? operands_at(&operands, 1) : NULL;
+    if (strcmp(what, "add") == 0 && name)
+        return add(&a, name);
+    if (a.role) {
+        console_error("--role is of add: mltune token add NAME --role %s",
+                      a.role);
+        return EXIT_USAGE;
+    }
+    if (strcmp(what, "ls") == 0 && !name)
+        return list(&a);
+    if (strcmp(what, "revoke") == 0 && name)
+        return take_back(&a, name);
+    console_error("expected: mltune token %s", usage.operands);
+    return EXIT_USAGE;
+}

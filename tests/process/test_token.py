@@ -1,0 +1,173 @@
+"""Named tokens: `mltune token`, and what a service lets each role do."""
+import http.client
+import json
+import re
+import threading
+
+import harness
+import test_serve
+
+
+class Tokens(test_serve.Service):
+    READ = ()  # nobody reads without a token
+
+    def add(self, name, role):
+        done = self.mltune("token", "add", name, "--role", role)
+        self.assert_code(done, 0)
+        self.assertRegex(done.out, r"^[0-9a-f]{64}\n$")
+        self.assertIn(f"the token of {name} ({role}), shown this once",
+                      done.err)
+        return done.out.strip()
+
+    def as_(self, secret, method, target, body=None):
+        """Status and answer of a request with that token."""
+        code, _, answer = self.ask(method, target, body,
+                                   Authorization=f"Bearer {secret}")
+        return code, answer
+
+    def test_each_role_does_what_it_says(self):
+        """A service that runs knows tokens as they come and go; what one may
+        not do is refused with words; of the secret only its hash is kept."""
+        read, run, admin = (self.add("rita", "read"), self.add("rudi", "run"),
+                            self.add("anna", "admin"))
+        file = self.folder / ".mltune/tokens"
+        self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+        for secret in (read, run, admin):
+            self.assertNotIn(secret, file.read_text())
+        listed = self.mltune("token", "ls")
+        self.assertEqual([line.split()[:2] for line in
+                          listed.out.splitlines()],
+                         [["name", "role"], ["rita", "read"], ["rudi", "run"],
+                          ["anna", "admin"]])
+        self.assertEqual(
+            [t["name"] for t in
+             json.loads(self.mltune("token", "ls", "--json").out)],
+            ["rita", "rudi", "anna"])
+        # Reading is for all three, steering for two.
+        for secret in (read, run, admin):
+            self.assertEqual(self.as_(secret, "GET", "/api/v1/runs")[0], 200)
+        code, answer = self.as_(read, "POST", "/api/v1/runs?held=true",
+                                harness.mlr_config())
+        self.assertEqual((code, answer["code"]), (403, "role_too_low"))
+        self.assertIn("the token rita has the role read; this needs the role "
+                      "run", answer["detail"])
+        code, mine = self.as_(run, "POST", "/api/v1/runs?held=true",
+                              harness.mlr_config())
+        self.assertEqual(code, 201)
+        code, other = self.as_(admin, "POST", "/api/v1/runs?held=true",
+                               harness.mlr_config())
+        self.assertEqual(code, 201)
+        code, answer = self.as_(read, "POST",
+                                f"/api/v1/runs/{mine['run']}:stop")
+        self.assertEqual(code, 403)
+        # One's own runs, or those of others.
+        code, answer = self.as_(run, "DELETE", f"/api/v1/runs/{other['run']}")
+        self.assertEqual((code, answer["code"]), (403, "role_too_low"))
+        self.assertIn("was submitted by anna, not by rudi", answer["detail"])
+        self.end()
+        self.launch()
+        self.assertEqual(
+            self.as_(run, "DELETE", f"/api/v1/runs/{mine['run']}")[0], 200)
+        self.assertEqual(
+            self.as_(admin, "DELETE", f"/api/v1/runs/{other['run']}")[0], 200)
+        # From now on it is nobody's.
+        done = self.mltune("token", "revoke", "rudi")
+        self.assert_code(done, 0)
+        code, answer = self.as_(run, "GET", "/api/v1/runs")
+        self.assertEqual((code, answer["code"]), (401, "token_required"))
+        self.assertEqual(self.as_(read, "GET", "/api/v1/runs")[0], 200)
+        # Whoever has the name anew has another token.
+        self.assertNotEqual(self.add("rudi", "read"), run)
+        self.assertEqual(self.as_(run, "GET", "/api/v1/runs")[0], 401)
+
+    def test_a_stream_ends_with_its_token(self):
+        """A stream that was open is cut within a second or so; those of others
+        go on."""
+        secrets = {"goes": self.add("goes", "read"),
+                   "stays": self.add("stays", "read")}
+        run = self.submit(harness.mlr_config(), "?held=true")
+        ended = {name: threading.Event() for name in secrets}
+
+        def follow(name, connection):
+            try:
+                while connection.read1(4096):
+                    pass
+            except (OSError, http.client.HTTPException):
+                pass
+            ended[name].set()
+
+        for name, secret in secrets.items():
+            connection = http.client.HTTPConnection(*self.address, timeout=60)
+            connection.request("GET", f"/api/v1/runs/{run}/events",
+                               headers={"Authorization": f"Bearer {secret}"})
+            reply = connection.getresponse()
+            self.assertEqual(reply.status, 200)
+            threading.Thread(target=follow, args=(name, reply),
+                             daemon=True).start()
+        self.assertFalse(ended["goes"].wait(1.5))
+        self.assert_code(self.mltune("token", "revoke", "goes"), 0)
+        self.assertTrue(ended["goes"].wait(10))
+        self.assertFalse(ended["stays"].is_set())
+
+    def test_verbs_take_a_named_token(self):
+        """By its address, with MLTUNE_TOKEN; what the role may not do is said
+        and the exit code tells."""
+        url = f"http://127.0.0.1:{self.address[1]}/"
+        (self.folder / "c.json").write_text(json.dumps(harness.mlr_config()))
+        self.env["MLTUNE_TOKEN"] = self.add("rita", "read")
+        self.assert_code(self.mltune("ls", "--server", url), 0)
+        done = self.mltune("submit", "c.json", "--server", url)
+        self.assert_code(done, 1)
+        self.assertIn("the token rita has the role read; this needs the role "
+                      "run", done.err)
+
+
+class Words(harness.Case):
+    """Without any service."""
+
+    def test_what_is_wrong_is_said(self):
+        for words, code, says in (
+                (("ls",), 1, "there is no state folder"),
+                (("revoke", "bob"), 1, "there is no state folder"),
+                (("add", "bob"), 2, "--role: expected read, run or admin"),
+                (("add", "bob", "--role", "root"), 2, "found root"),
+                (("add", "-x", "--role", "read"), 2, "unknown option"),
+                (("add", "b b", "--role", "read"), 2, "expected a name"),
+                (("ls", "--role", "read"), 2, "--role is of add"),
+                (("give", "bob"), 2, "add NAME | ls | revoke NAME")):
+            done = self.mltune("token", *words)
+            self.assert_code(done, code)
+            self.assertIn(says, done.err, words)
+        self.assert_code(self.mltune("token", "add", "bob", "--role", "run"), 0)
+        done = self.mltune("token", "add", "bob", "--role", "run")
+        self.assert_code(done, 1)
+        self.assertIn("there is a token bob already", done.err)
+        done = self.mltune("token", "revoke", "eve")
+        self.assert_code(done, 1)
+        self.assertIn("there is no token eve", done.err)
+        file = self.folder / ".mltune/tokens"
+        kept = file.read_text()
+        file.write_text(kept[:40])
+        for words in (("ls",), ("add", "eve", "--role", "run"),
+                      ("revoke", "bob")):
+            done = self.mltune("token", *words)
+            self.assert_code(done, 78)
+            self.assertIn("tokens is damaged (move it away", done.err)
+        self.assertEqual(file.read_text(), kept[:40])
+        file.write_text(kept)
+        self.assert_code(self.mltune("token", "revoke", "bob"), 0)
+        done = self.mltune("token", "ls")
+        self.assertEqual((done.code, done.out), (0, ""))
+
+    def test_a_token_that_cannot_be_shown(self):
+        """It is made, and whoever asked is told to revoke it."""
+        import subprocess
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [harness.MLTUNE, "token", "add", "bob", "--role", "run"],
+                cwd=self.folder, stdout=full, stderr=subprocess.PIPE,
+                text=True, timeout=60, env=self.env)
+        self.assertEqual(done.returncode, 74)
+        self.assertIn("mltune token revoke bob", done.stderr)
+        self.assertTrue(re.search("^bob +run", self.mltune("token", "ls").out,
+                                  re.M))
