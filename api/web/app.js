@@ -114,6 +114,7 @@ $("skip").addEventListener("click", (e) => {
   e.preventDefault();
   $("main").focus();
 });
+$("theme").hidden = $("loading").hidden = false; // without this script they would say what is not so
 addEventListener("hashchange", show);
 setTheme(localStorage.getItem("mltune-theme") || "auto");
 get("/version").then((v) => put($("version"), v.name + " " + v.version)).catch(() => {});

@@ -20,12 +20,21 @@ function field(labelText, value, hint = "") {
   return {input, root: el("div.field", label, input, hint ? el("span.quiet", hint) : null)};
 }
 
+// What to begin from: the branch's own setting. The beginning, which no record
+// names, and kept branches have none: there it is what is in use, and in a first
+// search, before anything is, the defaults of the space.
+async function settingOf(id, number) {
+  const own = number === 0 ? {} : (await get(path(id, number))).setting;
+  if (Object.keys(own || {}).length > 0) return own;
+  const {setting} = await get(runPath(id));
+  if (Object.keys(setting || {}).length > 0) return setting;
+  const {searches: [search]} = await get(runPath(id, "/searches"), {order: "desc", page_size: 1});
+  return Object.fromEntries(Object.entries(search ? search.tunables : {})
+    .map(([name, t]) => [name, t.fixed ?? t.default ?? (t.values || [t.min])[0]]));
+}
+
 async function fork(id, number, changed) {
-  const run = await get(runPath(id));
-  // The beginning, which no record names, and kept branches have no setting of
-  // their own: what is in use is what to begin from.
-  const {setting: own} = number === 0 ? {setting: {}} : await get(path(id, number));
-  const from = Object.keys(own).length > 0 ? own : run.setting || {};
+  const from = await settingOf(id, number);
   const fields = Object.entries(from).map(([name, value]) => [name, value, field(name, value)]);
   const epochs = field("epochs", 1, "to the end of so many; the one it begins in is the first");
   const summary = el("p"), result = {message: ""};

@@ -92,7 +92,7 @@ export function ask(title, parts, confirm, act) {
         "this tab keeps it until it is closed"));
     entry.hidden = confirm.reads || token.get() !== "";
     const yes = button(confirm.label, go, confirm.grave ? "grave" : "primary");
-    const no = button("leave it", () => box.close());
+    const no = button("cancel", () => box.close());
     const heading = el("h2", title);
     heading.id = "asked";
     box.setAttribute("aria-labelledby", "asked");
@@ -109,9 +109,9 @@ export function ask(title, parts, confirm, act) {
         box.close();
       } catch (error) {
         if (error instanceof Refused && error.status === 401) {
+          put(fault, token.get() ? "The server wants another token." : "The server wants a token.");
           token.forget();
           entry.hidden = false;
-          put(fault, "The server wants another token.");
           secret.focus();
         } else {
           put(fault, error instanceof Unreachable ? "No answer: " + error.message : error.message);
@@ -125,7 +125,9 @@ export function ask(title, parts, confirm, act) {
     box.addEventListener("close", () => { box.remove(); resolve(done); });
     document.body.append(box);
     box.showModal();
-    (entry.hidden ? no : secret).focus();
+    // What will happen is read from its beginning; the buttons stay in sight.
+    (entry.hidden ? no : secret).focus({preventScroll: true});
+    box.scrollTop = 0;
   });
 }
 

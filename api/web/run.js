@@ -5,7 +5,7 @@
 import {clusterTab} from "./cluster.js";
 import {configTab} from "./config.js";
 import {controls} from "./control.js";
-import {get, runPath, saveModel} from "./data.js";
+import {get, Refused, runPath, saveModel} from "./data.js";
 import {logTab} from "./log.js";
 import {metricsPart} from "./metrics.js";
 import {MARKS, plot} from "./plot.js";
@@ -31,8 +31,15 @@ export function runView({id, tab, crumbs, notice}) {
   tabs.setAttribute("aria-label", "parts of the run");
   const words = el("pre.words");
   words.setAttribute("aria-label", "the last words of what failed");
-  const root = el("div.stacked", head, words, tabs, body);
+  const root = el("div.stacked");
+  words.hidden = steer.root.hidden = true; // until it is known what it is and may
   head.append(name, status, why, steer.root);
+  const here = [head, words, tabs, body], unknown = [el("section.card", el("h1", "no such run"),
+    el("p", "This server has no run “" + id + "”: it was deleted, or its name is another one."),
+    el("p", link("all runs", "#/")))];
+  const place = (parts) => { if (root.firstChild !== parts[0]) root.replaceChildren(...parts); };
+  place(here);
+  crumbs(id, link("runs", "#/"), el("span", id));
   let shown = null, current = null;
 
   function open(which) {
@@ -55,8 +62,21 @@ export function runView({id, tab, crumbs, notice}) {
     tabs.scrollLeft += Math.max(0, a.right - all.right) - Math.max(0, all.left - a.left);
   }
   const watch = new ResizeObserver(showTab);
+  // The run, or null where the server has none of that name.
+  async function known() {
+    try {
+      return await get(runPath(id));
+    } catch (error) {
+      if (!(error instanceof Refused && error.status === 404)) throw error;
+      place(unknown);
+      crumbs("no such run", link("runs", "#/"), el("span", id));
+      return null;
+    }
+  }
   async function refresh() {
-    const run = await get(runPath(id));
+    const run = await known();
+    if (!run) return false;
+    place(here);
     crumbs(run.status + " · " + (run.name || run.run), link("runs", "#/"),
       el("span", run.name || run.run));
     put(name, run.name || run.run);
@@ -71,6 +91,7 @@ export function runView({id, tab, crumbs, notice}) {
       words.scrollTop = words.scrollHeight;
     }
     steer.update(run);
+    steer.root.hidden = false;
     await shown.refresh(run);
     return !ENDED.has(run.status);
   }

@@ -2,6 +2,7 @@
 
 import {get, runPath} from "./data.js";
 import {plot} from "./plot.js";
+import {tookText, verdict} from "./verdict.js";
 import {button, count, duration, el, LABEL_CLASS, number, put, settingText, short} from "./text.js";
 
 const PAGE = 50;
@@ -40,26 +41,6 @@ function traceRange(trials) {
   const values = trials.filter((t) => t.label !== "diverged")
     .flatMap((t) => t.points.map((p) => number(p.loss))).filter(Number.isFinite).sort((a, b) => a - b);
   return values.length > 0 ? [values[0], values[Math.floor((values.length - 1) * 0.95)]] : [0, 1];
-}
-
-// Why it got its label, from the figures that decide it.
-export function verdict(t) {
-  const fell = -number(t.range), noise = number(t.noise), windows = Math.max(0, t.points.length - 1);
-  const figures = "over " + count(windows, "window") + " the loss " +
-    (fell >= 0 ? "fell by " + short(fell) : "rose by " + short(-fell)) +
-    ", the largest rise between windows was " + short(noise);
-  // Journals of older versions do not say the unit.
-  const unit = t.speed_unit ? " " + t.speed_unit.replace("e_folds", "e-folds").replaceAll("_", " ") : "";
-  const speed = t.speed_unit === "loss_per_second"
-    ? "speed = (" + short(fell) + " − " + short(noise) + ") / " + duration(number(t.seconds)) +
-      " = " + short(t.speed)
-    : "speed: " + short(t.speed) + unit + " over " + duration(number(t.seconds)) + ", noise taken off";
-  if (t.label === "converging")
-    return "Converging: " + figures + ", less than a tenth of that; " + speed + ".";
-  if (t.label === "unstable") return "Unstable: " + figures + "; " + speed + ".";
-  if (t.label === "diverged") return "Diverged: the loss left all bounds." + (t.reason ? " " + t.reason : "");
-  if (t.label === "running") return "Still running: " + figures + ".";
-  return t.label + (t.reason ? ": " + t.reason : "");
 }
 
 function tracePlot(id) {
@@ -116,7 +97,7 @@ export function trialsTab(id, {now}) {
     const verdictCell = el("span", t.label);
     if (LABEL_CLASS[t.label]) verdictCell.className = LABEL_CLASS[t.label];
     const cells = [pick, short(t.search), verdictCell, settingText(t.setting), short(t.speed),
-      sparkline(t.points, range), short(t.clocks), duration(number(t.seconds))];
+      sparkline(t.points, range), short(t.clocks), tookText(t)];
     const tr = el("tr" + (won ? ".winner" : ""), ...cells.map((c, i) => {
       const td = el("td", c);
       td.dataset.label = COLUMNS[i];

@@ -29,6 +29,7 @@
     X(web_search_js, "search.js", SCRIPT, "api/web/search.js")                 \
     X(web_run_js, "run.js", SCRIPT, "api/web/run.js")                          \
     X(web_trials_js, "trials.js", SCRIPT, "api/web/trials.js")                 \
+    X(web_verdict_js, "verdict.js", SCRIPT, "api/web/verdict.js")              \
     X(web_tree_js, "tree.js", SCRIPT, "api/web/tree.js")                       \
     X(web_settings_js, "settings.js", SCRIPT, "api/web/settings.js")           \
     X(web_stats_js, "stats.js", SCRIPT, "api/web/stats.js")                    \

@@ -28,6 +28,9 @@ class Modules(unittest.TestCase):
     def test_a_list_of_ten_thousand_runs(self):
         self.tell("runs.js")
 
+    def test_what_the_page_must_not_say(self):
+        self.tell("odd.js")
+
     def test_the_log_of_several_processes_and_its_end(self):
         self.tell("log.js")
 
