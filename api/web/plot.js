@@ -50,6 +50,28 @@ function spread(spec, data, log, x0, x1) {
   return log ? logRange(low, high) : linearRange(low, high, 0.05);
 }
 
+// Marks at the top edge where lines leave the axis, or are no numbers any more;
+// returns how many.
+function drawCut(u, spec, c, scale) {
+  const {ctx, bbox} = u, top = u.scales.y.max, room = 9 * scale, at = new Set();
+  for (const b of spec.cut ? spec.bundles || [] : [])
+    for (const line of b.lines)
+      line.y.forEach((v, i) => {
+        const x = line.x[i];
+        if ((v > top || !Number.isFinite(v)) && x >= u.scales.x.min && x <= u.scales.x.max) at.add(Math.round(u.valToPos(x, "x", true) / room));
+      });
+  ctx.fillStyle = c.bad;
+  ctx.beginPath();
+  for (const k of at) {
+    const px = k * room;
+    ctx.moveTo(px, bbox.top);
+    ctx.lineTo(px - 4 * scale, bbox.top + 7 * scale);
+    ctx.lineTo(px + 4 * scale, bbox.top + 7 * scale);
+  }
+  ctx.fill();
+  return at.size;
+}
+
 function drawBundles(u, spec, c) {
   const {ctx, bbox} = u, scale = devicePixelRatio || 1;
   ctx.save();
@@ -78,6 +100,8 @@ function drawBundles(u, spec, c) {
     ctx.stroke();
   }
   ctx.globalAlpha = 1;
+  const cut = drawCut(u, spec, c, scale);
+  if (spec.cut) spec.cut(cut > 0);
   ctx.strokeStyle = c.warn;
   ctx.lineWidth = scale;
   ctx.setLineDash([3 * scale, 3 * scale]);
@@ -141,7 +165,7 @@ function options(state, width) {
     cursor: {y: false, drag: {x: true, y: false, setScale: false}, points: {size: 7}},
     series: [{}, ...spec.series.map((s) => ({
       label: s.label, stroke: c[s.colour] || s.colour, width: s.width ?? 2, dash: s.dash,
-      spanGaps: !s.breaks, fill: s.fill, gaps: (u, k, from, to, nulls) => broken(u, state, k, nulls),
+      alpha: s.alpha ?? 1, spanGaps: !s.breaks, fill: s.fill, gaps: (u, k, from, to, nulls) => broken(u, state, k, nulls),
       paths: s.kind === "steps" ? uPlot.paths.stepped({align: 1})
         : s.kind === "dots" ? () => null : undefined,
       points: {show: s.kind === "dots" ? true : s.points, size: s.size || 5,
@@ -164,7 +188,7 @@ function options(state, width) {
 // spec: {title, name, xLabel, yLabel, height, x: [], series: [{label, values,
 // colour, width, dash, kind: "line" | "steps" | "dots", breaks: [[from x, to x]]}], bundles: [{colour,
 // alpha, lines: [{x, y}]}], marks: [], xWhole, yWhole, losses, bands, logAllowed, log, xRange, xValues,
-// zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}. With logAllowed a button
+// cut(whether bundles go beyond the top: marked there), zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}. With logAllowed a button
 // makes the axis logarithmic; logWhen() says whether it is before anybody has pressed it.
 export function plot(first, ...tools) {
   const host = el("div.plot"), nothing = el("p.quiet", "");

@@ -7,11 +7,12 @@ import {configTab} from "./config.js";
 import {controls} from "./control.js";
 import {get, Refused, runPath, saveModel} from "./data.js";
 import {logTab} from "./log.js";
+import {lossPlot} from "./loss.js";
 import {metricsPart} from "./metrics.js";
-import {MARKS, plot} from "./plot.js";
+import {plot} from "./plot.js";
 import {tuningCost} from "./runs.js";
 import {settingsTab} from "./settings.js";
-import {changes, logarithmic} from "./stats.js";
+import {changes, nextEvent} from "./stats.js";
 import {trialsTab} from "./trials.js";
 import {treeTab} from "./tree.js";
 import {button, bytes, chip, count, duration, el, ENDED, link, number, put, runHref, runSeconds,
@@ -122,15 +123,23 @@ function figure(title) {
 
 const betterText = (metric) => (metric.higher_is_better ? "higher" : "lower") + " is better";
 
+// What decisions took: nothing ran meanwhile.
+function waited(searches) {
+  const seconds = searches.reduce((sum, s) => sum + (s.result ? number(s.result.waiting_seconds) || 0 : 0), 0);
+  return seconds > 0 ? ", of which " + duration(seconds) + " for decisions" : "";
+}
+
 function figures() {
   const of = {loss: figure("loss"), metric: figure("metric"), epochs: figure("epochs"),
     time: figure("time"), tuning: figure("tuning")};
   const root = el("section.figures", ...Object.values(of).map((f) => f.root));
   root.setAttribute("aria-label", "figures");
-  function update(run) {
+  // The loss is the lineage's: run.loss is that of whatever ran last, as of a trial
+  // that diverges.
+  function update(run, loss, searches) {
     const metric = run.job && run.job.metric, left = timeLeft(run);
-    of.loss.set(short(run.loss), run.best
-      ? short(run.best.loss) + " in the best epoch, " + run.best.epoch : "");
+    of.loss.set(short(loss), loss === null ? run.clock > 0 ? "nothing but trials so far" : "" : run.best
+      ? short(run.best.loss) + " in the best epoch, " + run.best.epoch : "of what is trained");
     of.metric.root.hidden = !metric;
     if (metric) of.metric.set(run.last_epoch ? short(run.last_epoch.metric) : "–",
       (run.best ? "best " + short(run.best.metric) + ", " : "") + betterText(metric), "validation " + metric.name);
@@ -139,7 +148,7 @@ function figures() {
     of.time.set(duration(runSeconds(run)),
       left === null ? run.reason ? "ended: " + run.reason.replaceAll("_", " ") : "" : "at most " + duration(left) + " left");
     of.tuning.set(count(run.tuning.trials, "trial"), run.tuning.searches > 0
-      ? tuningCost(run) + " in " + count(run.tuning.searches, "search", "searches") : "");
+      ? tuningCost(run) + " in " + count(run.tuning.searches, "search", "searches") + waited(searches) : "");
   }
   return {root, update};
 }
@@ -164,77 +173,6 @@ function modelCard(id, failed) {
         (metric && info.metric !== null ? ", validation " + metric.name + " " + short(info.metric) : "") +
         "; arrays of " + bytes(info.bytes));
     }};
-}
-
-// Lines of branches out of the columns of a curve.
-function lines(columns, x) {
-  const of = new Map();
-  columns.branch.forEach((b, i) => {
-    if (!of.has(b)) of.set(b, {x: [], y: []});
-    of.get(b).x.push(columns[x][i]);
-    of.get(b).y.push(number(columns.loss[i]));
-  });
-  return [...of.values()];
-}
-
-// Where others ran for long and the lineage stood still, its line would say that
-// it had trained: it is broken there. A few points of others between two that
-// stand for many clocks say nothing.
-function pauses(columns, others, axis) {
-  const x = columns[axis], of = others[axis], out = [];
-  const wide = (x.at(-1) - x[0]) * 0.03;
-  for (let i = 1, k = 0; i < x.length; i++) {
-    while (k < of.length && of[k] <= x[i - 1]) k++;
-    if (x[i] - x[i - 1] > wide && k + 8 < of.length && of[k + 8] < x[i]) out.push([x[i - 1], x[i]]);
-  }
-  return out;
-}
-
-function lossPlot(id, redo) {
-  let axis = "clock", curve = null, choices = [];
-  const toggle = button("by time", () => {
-    axis = axis === "clock" ? "seconds" : "clock";
-    put(toggle, axis === "clock" ? "by time" : "by clock");
-    frame.update({xLabel: axis === "clock" ? "clock" : "seconds since the start"});
-    frame.whole();
-    show();
-  }, "small");
-  const frame = plot({title: "training loss", name: id + "-loss", xLabel: "clock", yLabel: "loss",
-    height: 320, losses: true, logAllowed: true, logWhen: () => logarithmic(curve.lineage.loss.map(number).filter(Number.isFinite)),
-    x: [], series: [],
-    zoomed: () => { if (axis === "clock") redo(); },
-    csv: () => {
-      const rows = [["lineage", "branch", "clock", "seconds", "loss"]];
-      for (const [part, survives] of [[curve.lineage, "surviving"], [curve.others, "other"]])
-        part.clock.forEach((c, i) => rows.push([survives, part.branch[i], c, part.seconds[i],
-          part.loss[i]]));
-      return rows;
-    }}, toggle);
-  function show() {
-    const a = curve.lineage, x = a[axis];
-    frame.update({
-      x, xRange: axis === "clock" ? [0, Math.max(1, curve.clock)] : undefined,
-      series: [{label: "surviving lineage", values: a.loss, colour: "accent", width: 2.5,
-        points: x.length < 2, breaks: pauses(a, curve.others, axis)}],
-      bundles: [{colour: "quiet", alpha: 0.45, lines: lines(curve.others, axis)}],
-      marks: axis === "clock" ? choices.map((c) => c.clock) : [],
-      note: "bold: what survived, " + count(a.points, "point") + "; faint: trials and other " +
-        "branches, " + count(curve.others.points, "point") +
-        (axis === "clock" && choices.length > 0 && choices.length <= MARKS ? "; dashed: a setting was chosen" : "") +
-        ". Drag to zoom.",
-      read: (i) => (axis === "clock" ? "clock " : "second ") + short(x[i], 6) + ": loss " +
-        short(a.loss[i]) + " in branch " + a.branch[i],
-    });
-  }
-  return {
-    ...frame,
-    range: () => axis === "clock" ? frame.zoom() : null,
-    set(c, clock, chosen) {
-      curve = {...c, clock};
-      choices = chosen;
-      show();
-    },
-  };
 }
 
 // A small plot for each tunable: its value over clocks.
@@ -297,7 +235,11 @@ function overviewTab(id, {now, failed}) {
     yLabel: "", height: 200, xWhole: true, x: [], series: []});
   const schedule = schedulePlots(id), reasons = feed(), metrics = metricsPart(id, () => now());
   reasons.again(now);
-  const use = el("section.card", el("div.head", el("h2", "setting in use")), setting, why);
+  const part = el("progress"), next = el("span.quiet"), ahead = el("div.progress.next", part, next);
+  part.max = 1;
+  part.setAttribute("aria-label", "progress to what comes next");
+  const use = el("section.card", el("div.head", el("h2", "setting in use"), ahead), setting, why);
+  let newest = null; // loss of the lineage
   const model = modelCard(id, failed);
   const root = el("div.stacked", top.root, model.root, use, loss.root, validation.root, metrics.root,
     schedule.root, reasons.root);
@@ -317,24 +259,36 @@ function overviewTab(id, {now, failed}) {
       csv: () => [["epoch", "clock", "loss", metric.name],
         ...epochs.map((e) => [e.epoch, e.clock, e.loss, e.metric])]});
   }
+  function showNext(run, epochs, search) {
+    const to = ENDED.has(run.status) ? null : nextEvent(run, epochs, search);
+    ahead.hidden = !to;
+    if (!to) return;
+    part.hidden = to.part === null;
+    part.value = to.part || 0;
+    put(next, to.text);
+  }
   async function refresh(run) {
     const base = runPath(id), range = loss.range();
     const from = range ? Math.max(0, Math.floor(range[0])) : undefined;
     const to = range ? Math.max(from + 1, Math.ceil(range[1])) : undefined;
-    const [curve, choices, epochs, decisions] = await Promise.all([
+    const [curve, choices, epochs, decisions, {searches}] = await Promise.all([
       get(base + "/curve", {spans: 600, from, to}),
       get(base + "/schedule", {order: "desc", page_size: 1000}),
       get(base + "/epochs", {surviving: true, order: "desc", page_size: 1000}),
       get(base + "/decisions", {order: "desc", page_size: Math.min(1000, reasons.size())}),
+      get(base + "/searches", {order: "desc", page_size: 1000}),
     ]);
     const chosen = changes(choices.schedule.reverse());
     epochs.epochs.reverse();
-    top.update(run);
+    if (!range) newest = curve.lineage.loss.findLast((v) => Number.isFinite(number(v))) ?? null;
+    top.update(run, newest, searches);
+    showNext(run, epochs.epochs, searches[0]);
     model.update(run);
     const last = chosen.at(-1);
-    put(setting, settingText(run.setting));
+    put(setting, run.setting || ENDED.has(run.status) ? settingText(run.setting)
+      : searches.length > 0 ? "searching: no setting is in use yet" : "–");
     put(why, last && last.reason ? "since clock " + short(last.clock) + ": " + last.reason : "");
-    loss.set(curve, run.clock, chosen);
+    loss.set(curve, run.clock, chosen, epochs.epochs);
     showEpochs(run, epochs.epochs);
     await metrics.refresh(run, epochs.epochs);
     if (chosen.length > 0) schedule.update(chosen, run.clock);

@@ -101,3 +101,77 @@ export function changes(choices) {
   const text = (setting) => JSON.stringify(Object.entries(setting).sort());
   return choices.filter((c, i) => i === 0 || text(c.setting) !== text(choices[i - 1].setting));
 }
+
+// Values made smooth over x: a mean weighted by exp(-distance / reach), looked at
+// from both sides so that it does not lag. What is not finite has no weight, and
+// nothing is carried over a break [from x, to x]. Numbers, null where there is none.
+export function smooth(x, values, reach, breaks = []) {
+  const n = x.length, ends = new Set(breaks.map(([, to]) => to));
+  const use = (v) => typeof v === "number" && Number.isFinite(v);
+  if (!(reach > 0)) return values.map((v) => use(v) ? v : null);
+  const sums = values.map((v) => use(v) ? v : 0), weights = values.map((v) => use(v) ? 1 : 0);
+  for (const way of [1, -1]) {
+    let sum = 0, weight = 0;
+    for (let k = 0; k < n; k++) {
+      const i = way > 0 ? k : n - 1 - k;
+      // The break lies before the point at its end.
+      if (k > 0) {
+        const fade = ends.has(way > 0 ? x[i] : x[i + 1]) ? 0 : Math.exp(-Math.abs(x[i] - x[i - way]) / reach);
+        sum *= fade;
+        weight *= fade;
+      }
+      sums[i] += sum;
+      weights[i] += weight;
+      if (use(values[i])) { sum += values[i]; weight++; }
+    }
+  }
+  return values.map((v, i) => use(v) && weights[i] > 0 ? sums[i] / weights[i] : null);
+}
+
+// The epoch at a clock, with its part that is over: epochs end at their clocks.
+// Past the last one at the pace of the last. epochs: {epoch, clock}, rising.
+export function epochAt(clock, epochs) {
+  if (epochs.length === 0) return null;
+  let low = 0, high = epochs.length; // the first that ends at the clock or later
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (epochs[middle].clock < clock) low = middle + 1;
+    else high = middle;
+  }
+  const k = Math.min(low, epochs.length - 1), to = epochs[k];
+  const from = k > 0 ? epochs[k - 1] : {epoch: Math.max(0, to.epoch - 1), clock: 0};
+  const pace = (to.epoch - from.epoch) / Math.max(1, to.clock - from.clock);
+  return Math.max(0, from.epoch + pace * (clock - from.clock));
+}
+
+// What a run comes to next: {text, part: 0 .. 1 or null where it is not known}.
+// epochs: of the lineage, rising; search: the latest.
+export function nextEvent(run, epochs, search) {
+  if (run.status === "tuning" && search && !search.result) {
+    const made = run.tuning.trials, most = search.max_trials;
+    return run.tuning.searches > 1 || !(most > 0)
+      ? {text: "search " + search.search + (most > 0 ? ", at most " + most + " trials" : ""), part: null}
+      : {text: "search " + search.search + ": trial " + made + " of at most " + most, part: Math.min(1, made / most)};
+  }
+  const last = epochs.at(-1), before = epochs.at(-2);
+  if (run.status !== "training" || !last || !before || last.epoch === before.epoch) return null;
+  const long = (last.clock - before.clock) / (last.epoch - before.epoch), done = (run.clock - last.clock) / long;
+  // Other branches took turns: how far it is cannot be told from the clock.
+  if (!(done >= 0 && done <= 1)) return {text: "epoch " + (last.epoch + 1), part: null};
+  return {text: "epoch " + (last.epoch + 1) + ": " + Math.round(100 * done) + " %", part: done};
+}
+
+// Where a line is not to be drawn: where others ran for long while it stood still,
+// which would say that it had trained, and where nothing ran (a pause). A few points
+// of others between two that stand for many clocks say nothing. x, others: rising.
+export function pauses(x, others, byTime) {
+  const out = [], wide = (x.at(-1) - x[0]) * 0.03;
+  const gaps = x.slice(1).map((v, i) => v - x[i]).sort((a, b) => a - b);
+  const long = byTime && gaps.length > 8 ? Math.max(wide, 20 * gaps[gaps.length >> 1]) : Infinity;
+  for (let i = 1, k = 0; i < x.length; i++) {
+    while (k < others.length && others[k] <= x[i - 1]) k++;
+    const gap = x[i] - x[i - 1], away = k + 8 < others.length && others[k + 8] < x[i];
+    if ((gap > wide && away) || gap > long) out.push([x[i - 1], x[i]]);
+  }
+  return out;
+}

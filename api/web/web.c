@@ -28,6 +28,7 @@
     X(web_runs_js, "runs.js", SCRIPT, "api/web/runs.js")                       \
     X(web_search_js, "search.js", SCRIPT, "api/web/search.js")                 \
     X(web_run_js, "run.js", SCRIPT, "api/web/run.js")                          \
+    X(web_loss_js, "loss.js", SCRIPT, "api/web/loss.js")                       \
     X(web_trials_js, "trials.js", SCRIPT, "api/web/trials.js")                 \
     X(web_verdict_js, "verdict.js", SCRIPT, "api/web/verdict.js")              \
     X(web_tree_js, "tree.js", SCRIPT, "api/web/tree.js")                       \

@@ -121,7 +121,40 @@ const finds = {
     assert.strictEqual(names("no column", false), "baCde");
   },
 };
-Object.assign(tests, finds);
+const overview = {
+  "a line is smooth, does not lag, and carries nothing over a break"({smooth}) {
+    const x = Array.from({length: 201}, (_, i) => i), next = numbers(3);
+    const even = smooth(x, x.map((v) => 5 - v / 100 + (next() - 0.5)), 10);
+    for (let i = 40; i < 160; i++) assert.ok(Math.abs(even[i] - (5 - i / 100)) < 0.3, i + ": " + even[i]);
+    const step = smooth(x, x.map((v) => v < 100 ? 1 : 9), 10, [[99, 100]]);
+    assert.ok(Math.abs(step[99] - 1) < 1e-9 && Math.abs(step[100] - 9) < 1e-9, step[99] + ", " + step[100]);
+    assert.deepStrictEqual(smooth([0, 1, 2], [1, NaN, "inf"], 0), [1, null, null]);
+    assert.deepStrictEqual(smooth([0, 1, 2], [1, NaN, 1], 5), [1, null, 1]);
+    assert.deepStrictEqual(smooth([], [], 5), []);
+  },
+  "a clock is a place among epochs"({epochAt}) {
+    const epochs = [{epoch: 1, clock: 100}, {epoch: 2, clock: 300}];
+    assert.deepStrictEqual([0, 50, 100, 200, 300, 400].map((c) => epochAt(c, epochs)), [0, 0.5, 1, 1.5, 2, 2.5]);
+    assert.strictEqual(epochAt(5, []), null);
+  },
+  "no line is drawn across a pause"({pauses}) {
+    const x = Array.from({length: 50}, (_, i) => i < 25 ? i : i + 60), others = Array.from({length: 30}, (_, i) => 30 + i);
+    assert.deepStrictEqual(pauses(x, others, false), [[24, 85]]); // others ran
+    assert.deepStrictEqual(pauses(x, [], true), [[24, 85]]);      // nobody did
+    assert.deepStrictEqual(pauses(x, [], false), []);             // clocks do not pass then
+    assert.deepStrictEqual(pauses([], [], true), []);
+  },
+  "what a run comes to next"({nextEvent}) {
+    const epochs = [{epoch: 4, clock: 100}, {epoch: 5, clock: 200}], tuning = {searches: 1, trials: 3};
+    assert.deepStrictEqual(nextEvent({status: "tuning", tuning}, [], {search: 1, max_trials: 30, result: null}),
+      {text: "search 1: trial 3 of at most 30", part: 0.1});
+    assert.deepStrictEqual(nextEvent({status: "training", clock: 225, tuning}, epochs, null), {text: "epoch 6: 25 %", part: 0.25});
+    assert.deepStrictEqual(nextEvent({status: "training", clock: 900, tuning}, epochs, null), {text: "epoch 6", part: null});
+    assert.strictEqual(nextEvent({status: "paused", clock: 225, tuning}, epochs, null), null);
+    assert.strictEqual(nextEvent({status: "training", clock: 225, tuning}, [], null), null);
+  },
+};
+Object.assign(tests, finds, overview);
 
 const ODD = [NaN, undefined, null, "inf", -Infinity, Infinity, -Number.MAX_VALUE, Number.MAX_VALUE, -1e300, -1e9,
   -3, -1e-300, -0, 0, Number.MIN_VALUE, 1e-300, 1e-12, 0.0096, 0.95, 1, 1 + Number.EPSILON, 1.2, 7, 12345,

@@ -1,5 +1,5 @@
 // What a page must not say, without a server: a run that is not there has no
-// buttons, a page without JavaScript does not load for ever, verdicts give the
+// buttons, a trial that diverges sets no headline and no axis, a page without JavaScript does not load for ever, verdicts give the
 // reason that counts, the beginning can be forked in a first search, and a
 // dialog opens at its beginning.
 "use strict";
@@ -14,7 +14,7 @@ const RUN = {run: "new-1", name: "new", status: "tuning", status_reason: null, m
   tuning: {strategy: "mltuner", searcher: "tpe", searches: 1, trials: 4, seconds: 1}, stop: {max_epochs: 9, max_time: null,
     target_loss: null, target_metric: null, plateau_epochs: 5}, seconds: 2, paused_seconds: 0,
   first_clock_at: "2026-11-23T20:38:49.323Z", updated_at: "2026-11-23T20:38:49.323Z"};
-const SEARCH = {search: 1, result: null, tunables: {learning_rate: {type: "float", min: 1e-5, max: 1, default: 0.02},
+const SEARCH = {search: 1, result: null, max_trials: 30, tunables: {learning_rate: {type: "float", min: 1e-5, max: 1, default: 0.02},
   rule: {type: "choice", values: ["sgd", "adam"]}}};
 
 const trial = (n, label, losses, more) => ({trial: n, search: 1, branch: n, incumbent: false, setting: {learning_rate: 0.1 * n},
@@ -30,8 +30,10 @@ function api(path) {
   const [, name, rest] = /^\/runs\/([^/]*)(.*)$/.exec(path);
   if (name !== RUN.run) return null;
   const none = {points: 0, clock: [], seconds: [], loss: [], branch: []};
+  const others = {points: 3, clock: [1, 2, 3, 11, 12, 13], seconds: [1, 2, 3, 11, 12, 13], loss: [2.1, 2, 1.9, 2.1, 5e27, null],
+    branch: [1, 1, 1, 2, 2, 2]};
   return {"": RUN, "/searches": {searches: [SEARCH], next_page_token: null}, "/slices": {slices: [], next_page_token: null},
-    "/trials": {trials: TRIALS, total: 4, next_page_token: null}, "/curve": {lineage: none, others: none},
+    "/trials": {trials: TRIALS, total: 4, next_page_token: null}, "/curve": {lineage: none, others},
     "/tree": {total: 1, branches: [{branch: 1, parent: null, type: "training", role: "trial", trial: 1, live: true,
       surviving: false, setting: {}, created_clock: 0, first_clock: 1, last_clock: 40, clocks: 40, freed_reason: null}]},
     "/schedule": {schedule: []}, "/epochs": {epochs: []}, "/decisions": {decisions: [], next_page_token: null}}[rest] ?? null;
@@ -45,6 +47,19 @@ async function unknownRun(page) {
   assert.strictEqual(await page.getByRole("group", {name: "steer the run"}).count(), 0);
   assert.match(await page.locator("#crumbs").textContent(), /nothing-here$/);
   assert.ok(await page.locator("#notice").isHidden());
+}
+
+async function searching(page) {
+  await page.getByText("searching: no setting is in use yet").waitFor();
+  await page.getByText("nothing but trials so far").waitFor();
+  await page.getByText("search 1: trial 4 of at most 30").waitFor();
+  assert.strictEqual(await page.locator(".figures .big").first().textContent(), "–"); // not the trial's 5e27
+  await page.getByText("beyond the axis").waitFor();
+  const choose = page.getByLabel("axis of the training loss");
+  assert.ok(await choose.locator("option", {hasText: "epoch"}).isDisabled());
+  await choose.selectOption("time");
+  await page.getByLabel("smooth").fill("0");
+  assert.ok(await page.getByText("its points").isHidden());
 }
 
 async function verdicts(page) {
@@ -95,6 +110,7 @@ tell(async (browser, page, faults) => {
   const other = await browser.newPage();
   watch(other, faults);
   await openPage(other, ORIGIN, api, "#/run/new-1");
+  await searching(other);
   await verdicts(other);
   await forksTheBeginning(other);
   await dialogsBegin(other);
