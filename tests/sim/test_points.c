@@ -17,12 +17,12 @@
 #include "tests/sim/sim.h"
 
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/sqlite_memory.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -335,71 +335,6 @@ static void calls_that_fail_change_no_run(void **state)
     assert_true(points > 0);
 }
 
-/* ---- SQLite's memory, counted -------------------------------------------- */
-
-enum { HEAD = 16 }; /* bytes before each piece: its size */
-
-static void *piece(char *p, int n)
-{
-    if (!p)
-        return NULL;
-    memcpy(p, &n, sizeof(n));
-    return p + HEAD;
-}
-
-static int piece_bytes(void *p)
-{
-    int n = 0;
-
-    if (p)
-        memcpy(&n, (char *)p - HEAD, sizeof(n));
-    return n;
-}
-
-static void *piece_new(int n)
-{
-    return piece(mem_alloc((size_t)n + HEAD), n);
-}
-
-static void *piece_other(void *p, int n)
-{
-    return piece(mem_realloc((char *)p - HEAD, (size_t)n + HEAD), n);
-}
-
-static void piece_free(void *p)
-{
-    mem_free((char *)p - HEAD);
-}
-
-static int rounded(int n)
-{
-    return (n + 7) & ~7;
-}
-
-static int begin(void *arg)
-{
-    (void)arg;
-    return SQLITE_OK;
-}
-
-static void end(void *arg)
-{
-    (void)arg;
-}
-
-static void count_memory_of_sqlite(void)
-{
-    static const sqlite3_mem_methods counted = {
-        piece_new, piece_free, piece_other, piece_bytes,
-        rounded,   begin,      end,         NULL};
-    int status = sqlite3_config(SQLITE_CONFIG_MALLOC, &counted);
-
-    if (status == SQLITE_OK)
-        status = sqlite3_initialize();
-    if (status != SQLITE_OK)
-        abort();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,7 +342,7 @@ int main(void)
     };
 
     json_count_memory();
-    count_memory_of_sqlite();
+    sqlite_memory_count();
     signal(SIGABRT, say_point);
     signal(SIGALRM, say_point);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,14 +53,15 @@ static void state_of(const struct journal *j, char out[FILE_PATH_MAX])
 /* A schema is ASCII; other bytes, of a damaged one, would be no JSON. */
 static json_t *column(sqlite3_stmt *s, int at)
 {
-    const char *text = (const char *)sqlite3_column_text(s, at);
+    const char *text;
+    bool known = journal_text(s, at, &text);
     char *ascii = text ? mem_strdup(text) : NULL;
     json_t *o;
 
     for (char *p = ascii; p && *p; p++)
         if (*p & 0x80)
             *p = '?';
-    o = ascii ? json_string(ascii) : text ? NULL : json_null();
+    o = ascii ? json_string(ascii) : text || !known ? NULL : json_null();
     mem_free(ascii);
     return o;
 }
@@ -179,11 +180,12 @@ static bool has_columns(struct journal *j)
 bool journal_head_sound(struct journal *j)
 {
     sqlite3_stmt *s = NULL;
+    const char *said = NULL;
     bool sound = has_columns(j) &&
                  sqlite3_prepare_v2(j->db, "PRAGMA quick_check(1)", -1, &s,
                                     NULL) == SQLITE_OK &&
-                 sqlite3_step(s) == SQLITE_ROW &&
-                 strcmp((const char *)sqlite3_column_text(s, 0), "ok") == 0;
+                 sqlite3_step(s) == SQLITE_ROW && journal_text(s, 0, &said) &&
+                 said && strcmp(said, "ok") == 0;
 
     sqlite3_finalize(s);
     return sound;

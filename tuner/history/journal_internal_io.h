@@ -44,6 +44,11 @@ struct journal {
 enum err journal_explain(struct journal *j, int code, const char *doing,
                          struct fault *f);
 
+/* The text in @column of the row that @s is at into *@out, borrowed until its
+ * next step; NULL: it has none. SQLite may need memory to join what lies on
+ * several pages. False: it had none, and *@out is NULL. */
+bool journal_text(sqlite3_stmt *s, int column, const char **out);
+
 /* The checksum of a record, of a run's entry. */
 uint32_t journal_sum(int64_t run, uint64_t seq, int64_t wall_ns,
                      const char *kind, const char *json, size_t len);

@@ -9,11 +9,17 @@ static void bind(sqlite3_stmt *s, int at, const char *text)
     sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
 }
 
-static const char *text_at(sqlite3_stmt *s, int column)
+/* False: no memory. */
+static bool read_listed(sqlite3_stmt *s, struct journal_listed *l)
 {
-    const char *text = (const char *)sqlite3_column_text(s, column);
-
-    return text ? text : "";
+    *l = (struct journal_listed){.began_ns = sqlite3_column_int64(s, 3)};
+    if (!journal_text(s, 0, &l->id) || !journal_text(s, 1, &l->status) ||
+        !journal_text(s, 2, &l->cells) || !journal_text(s, 4, &l->json))
+        return false;
+    l->id = l->id ? l->id : "";
+    l->status = l->status ? l->status : "";
+    l->cells = l->cells ? l->cells : "";
+    return true;
 }
 
 enum err journal_list_put(struct journal *j,
@@ -52,15 +58,9 @@ static enum err each(struct journal *j, const char *sql,
         code = sqlite3_step(s);
         if (code != SQLITE_ROW)
             break;
-        l = (struct journal_listed){
-            .id = text_at(s, 0),
-            .status = text_at(s, 1),
-            .cells = text_at(s, 2),
-            .began_ns = sqlite3_column_int64(s, 3),
-            .json = (const char *)sqlite3_column_text(s, 4),
-        };
-        err = visit(ctx, &l);
-        code = SQLITE_OK;
+        code = read_listed(s, &l) ? SQLITE_OK : SQLITE_NOMEM;
+        if (code == SQLITE_OK)
+            err = visit(ctx, &l);
     }
     sqlite3_finalize(s);
     if (err || code == SQLITE_DONE)
@@ -94,6 +94,7 @@ enum err journal_each_unlisted(struct journal *j, journal_id_visit *visit,
                         " FROM listed) ORDER BY began_ns DESC, key DESC";
     sqlite3_stmt *s = NULL;
     int64_t without = 1;
+    const char *id;
     enum err err = ERR_OK;
     int code;
 
@@ -107,8 +108,9 @@ enum err journal_each_unlisted(struct journal *j, journal_id_visit *visit,
         code = sqlite3_step(s);
         if (code != SQLITE_ROW)
             break;
-        err = visit(ctx, text_at(s, 0));
-        code = SQLITE_OK;
+        code = journal_text(s, 0, &id) ? SQLITE_OK : SQLITE_NOMEM;
+        if (code == SQLITE_OK)
+            err = visit(ctx, id ? id : "");
     }
     sqlite3_finalize(s);
     if (err || code == SQLITE_DONE)

@@ -11,9 +11,10 @@
 
 /* ---- runs ---------------------------------------------------------------- */
 
-static const char *text_at(sqlite3_stmt *s, int column)
+bool journal_text(sqlite3_stmt *s, int column, const char **out)
 {
-    return (const char *)sqlite3_column_text(s, column);
+    *out = (const char *)sqlite3_column_text(s, column);
+    return *out || sqlite3_errcode(sqlite3_db_handle(s)) != SQLITE_NOMEM;
 }
 
 static void bind(sqlite3_stmt *s, int at, const char *text)
@@ -21,46 +22,51 @@ static void bind(sqlite3_stmt *s, int at, const char *text)
     sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
 }
 
-/* Its last record, as far as that can be read. */
-static void read_last(struct journal *j, int64_t key, struct journal_run *run)
+/* As journal_text, but "" for none. */
+static bool text_or_empty(sqlite3_stmt *s, int column, const char **out)
+{
+    bool known = journal_text(s, column, out);
+
+    *out = *out ? *out : "";
+    return known;
+}
+
+/* Its last record, as far as that can be read. False: no memory. */
+static bool read_last(struct journal *j, int64_t key, struct journal_run *run)
 {
     static const char sql[] = "SELECT seq, wall_ns FROM records WHERE run = ?1"
                               " ORDER BY seq DESC LIMIT 1";
     sqlite3_stmt *s = NULL;
+    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
 
-    if (sqlite3_prepare_v2(j->db, sql, -1, &s, NULL) == SQLITE_OK) {
+    if (code == SQLITE_OK) {
         sqlite3_bind_int64(s, 1, key);
-        if (sqlite3_step(s) == SQLITE_ROW) {
+        code = sqlite3_step(s);
+        if (code == SQLITE_ROW) {
             run->records = (uint64_t)sqlite3_column_int64(s, 0);
             run->last_ns = sqlite3_column_int64(s, 1);
         }
     }
     sqlite3_finalize(s);
+    return code != SQLITE_NOMEM;
 }
 
-static const char *text_or_empty(sqlite3_stmt *s, int column)
-{
-    const char *text = text_at(s, column);
-
-    return text ? text : "";
-}
-
-static void read_run(struct journal *j, sqlite3_stmt *s,
+/* False: no memory. */
+static bool read_run(struct journal *j, sqlite3_stmt *s,
                      struct journal_run *run)
 {
-    *run = (struct journal_run){.id = text_or_empty(s, 1),
-                                .name = text_or_empty(s, 2),
-                                .config = text_or_empty(s, 3),
-                                .began_ns = sqlite3_column_int64(s, 4),
-                                .status = text_at(s, 5),
-                                .reason = text_at(s, 6),
-                                .result = text_at(s, 7),
+    *run = (struct journal_run){.began_ns = sqlite3_column_int64(s, 4),
                                 .ended_ns = sqlite3_column_int64(s, 8)};
+    if (!text_or_empty(s, 1, &run->id) || !text_or_empty(s, 2, &run->name) ||
+        !text_or_empty(s, 3, &run->config) ||
+        !journal_text(s, 5, &run->status) ||
+        !journal_text(s, 6, &run->reason) || !journal_text(s, 7, &run->result))
+        return false;
     run->last_ns = run->began_ns;
     run->damaged =
         sqlite3_column_type(s, 9) == SQLITE_INTEGER &&
         sqlite3_column_int64(s, 9) != journal_run_sum(run->id, run->config);
-    read_last(j, sqlite3_column_int64(s, 0), run);
+    return read_last(j, sqlite3_column_int64(s, 0), run);
 }
 
 /* Visits the rows of a query over runs, which goes on @where; @word is bound if
@@ -83,9 +89,9 @@ static enum err each_run(struct journal *j, const char *where, const char *word,
         code = sqlite3_step(s);
         if (code != SQLITE_ROW)
             break;
-        read_run(j, s, &run);
-        err = visit(ctx, &run);
-        code = SQLITE_OK;
+        code = read_run(j, s, &run) ? SQLITE_OK : SQLITE_NOMEM;
+        if (code == SQLITE_OK)
+            err = visit(ctx, &run);
     }
     sqlite3_finalize(s);
     if (err || code == SQLITE_DONE)
@@ -124,6 +130,7 @@ enum err journal_each_new(struct journal *j, int64_t *after,
                           journal_id_visit *visit, void *ctx, struct fault *f)
 {
     sqlite3_stmt *s = NULL;
+    const char *id;
     enum err err = ERR_OK;
     int code = sqlite3_prepare_v2(
         j->db, "SELECT key, id FROM runs WHERE key > ?1 ORDER BY key", -1, &s,
@@ -137,10 +144,11 @@ enum err journal_each_new(struct journal *j, int64_t *after,
         code = sqlite3_step(s);
         if (code != SQLITE_ROW)
             break;
-        err = visit(ctx, text_at(s, 1));
-        if (!err)
+        code = text_or_empty(s, 1, &id) ? SQLITE_OK : SQLITE_NOMEM;
+        if (code == SQLITE_OK)
+            err = visit(ctx, id);
+        if (code == SQLITE_OK && !err)
             *after = sqlite3_column_int64(s, 0);
-        code = SQLITE_OK;
     }
     sqlite3_finalize(s);
     if (err || code == SQLITE_DONE)
@@ -164,10 +172,12 @@ enum err journal_each_ended(struct journal *j, journal_ended_visit *visit,
         code = sqlite3_step(s);
         if (code != SQLITE_ROW)
             break;
-        run = (struct journal_ended){text_or_empty(s, 0), text_or_empty(s, 1),
-                                     sqlite3_column_int64(s, 2)};
-        err = visit(ctx, &run);
-        code = SQLITE_OK;
+        run = (struct journal_ended){.ended_ns = sqlite3_column_int64(s, 2)};
+        code = text_or_empty(s, 0, &run.id) && text_or_empty(s, 1, &run.status)
+                   ? SQLITE_OK
+                   : SQLITE_NOMEM;
+        if (code == SQLITE_OK)
+            err = visit(ctx, &run);
     }
     sqlite3_finalize(s);
     if (err || code == SQLITE_DONE)
@@ -283,30 +293,33 @@ static void add_wrong(const struct record_walk *w,
     add_damage(w, r->seq, 1, what);
 }
 
-static enum err take_row(struct record_walk *w, sqlite3_stmt *s)
+/* Returns SQLite's code; what the visitor says is *@err. */
+static int take_row(struct record_walk *w, sqlite3_stmt *s, enum err *err)
 {
     struct journal_record r = {.seq = (uint64_t)sqlite3_column_int64(s, 0),
                                .wall_ns = sqlite3_column_int64(s, 1)};
 
     if (r.seq <= w->last) { /* a page in another's place */
         add_damage(w, r.seq, 1, "is out of its order");
-        return ERR_OK;
+        return SQLITE_OK;
     }
-    w->last = r.seq;
     if (!is_text(s, 2) || !is_text(s, 3)) {
         add_damage(w, r.seq, 1, "is damaged: it has no text");
-        return ERR_OK;
+        w->last = r.seq;
+        return SQLITE_OK;
     }
-    r.kind = text_at(s, 2);
-    r.json = text_at(s, 3);
+    if (!journal_text(s, 2, &r.kind) || !journal_text(s, 3, &r.json))
+        return SQLITE_NOMEM;
+    w->last = r.seq;
     r.len = (size_t)sqlite3_column_bytes(s, 3);
     if (sqlite3_column_type(s, 4) == SQLITE_INTEGER &&
         sqlite3_column_int64(s, 4) !=
             journal_sum(w->run, r.seq, r.wall_ns, r.kind, r.json, r.len)) {
         add_wrong(w, &r);
-        return ERR_OK;
+        return SQLITE_OK;
     }
-    return w->visit(w->ctx, &r);
+    *err = w->visit(w->ctx, &r);
+    return SQLITE_OK;
 }
 
 /* Records after w->last, until one cannot be read. */
@@ -329,8 +342,7 @@ static int walk_on(struct record_walk *w, enum err *err)
         code = sqlite3_step(s);
         if (code != SQLITE_ROW)
             break;
-        *err = take_row(w, s);
-        code = SQLITE_OK;
+        code = take_row(w, s, err);
     }
     sqlite3_finalize(s);
     return code;
