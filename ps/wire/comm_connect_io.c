@@ -238,6 +238,21 @@ static time_ns gone_at(const struct comm_peer *p)
            (!p->tcp || p->refused ? COMM_AGAIN_MS : COMM_BACK_MS) * MS;
 }
 
+/* Of a network that falls silent nobody knows who closed what. */
+static void say_gone(struct comm *c, uint32_t node)
+{
+    const struct comm_peer *p = &c->peer[node];
+
+    if (!p->tcp || p->refused)
+        comm_break(c, ERR_NODE, "node %u is gone: it closed the connection",
+                   node);
+    else
+        comm_break(c, ERR_NODE,
+                   "node %u is gone: the connection was lost, and did not come "
+                   "back within %d s",
+                   node, COMM_BACK_MS / 1000);
+}
+
 static void watch_peer(struct comm *c, uint32_t node, time_ns now)
 {
     struct comm_peer *p = &c->peer[node];
@@ -250,8 +265,7 @@ static void watch_peer(struct comm *c, uint32_t node, time_ns now)
     if (p->was_connected && !p->connected && p->tcp && now >= p->ask_at)
         ask(p, c->meet.peer[node].endpoint, now);
     if (p->was_connected && !p->connected && now >= gone_at(p))
-        comm_break(c, ERR_NODE, "node %u is gone: it closed the connection",
-                   node);
+        say_gone(c, node);
     if (p->gap_by && now >= p->gap_by)
         comm_break(c, ERR_NODE, "frames of node %u were lost on the way", node);
 }

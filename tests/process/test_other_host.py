@@ -18,6 +18,8 @@ from test_meet import Nodes, Tuner, free_port
 KEY = "5eed" * 16
 MEMORY_MAX = 128 << 20
 FILES_MAX = 4096
+# 5 s without a sign of life, 15 s to come back, and what a machine at work adds.
+GONE_S = 5 + 15 + 10
 
 # What the other host does: argv are its source address, seconds, the place
 # where nodes meet, and addresses of data ports. Says when some of its connections
@@ -158,6 +160,22 @@ class Cable:
     def plug(self, in_or_out):
         subprocess.run(["ip", "-n", self.name, "link", "set", self.far,
                         "up" if in_or_out else "down"], check=True, timeout=60)
+
+    def mute(self, ours):
+        """From here on nothing that we (or the other host) send arrives, and nobody
+        is told: it goes to a card that is not there."""
+        where = ([], "va" + self.far[2:], self.there) if ours else (
+            ["-n", self.name], self.far, self.here)
+        subprocess.run(["ip", *where[0], "neigh", "replace", where[2], "lladdr",
+                        "02:00:00:00:00:01", "dev", where[1], "nud",
+                        "permanent"], check=True, timeout=60)
+
+    def heal(self):
+        """Of being mute."""
+        for place, card, whom in (([], "va" + self.far[2:], self.there),
+                                  (["-n", self.name], self.far, self.here)):
+            subprocess.run(["ip", *place, "neigh", "flush", "to", whom, "dev",
+                            card, "nud", "all"], check=True, timeout=60)
 
     def remove(self):
         if shutil.which("ip"):
@@ -343,6 +361,70 @@ class OtherHost(Nodes):
         sums, said = self.slices_over_the_cable(7)
         self.assertEqual(sums, expected)
         self.assertIn("nodes_connected_again", said)
+
+    def start_pair(self):
+        nodes = [self.start_node(0, "--listen", self.data[0]),
+                 self.start_there(1, "--listen", f"tcp://{self.cable.there}:"
+                                  f"{self.data[1].rpartition(':')[2]}")]
+        self.assertEqual([a["kind"] for a in self.configure()],
+                         ["ready", "ready"])
+        return nodes
+
+    def slice_of(self, branch, first):
+        """Sums of 200 clocks."""
+        self.tuner.tell("schedule", branch=branch, first=first, count=200,
+                        report_every=20)
+        sums, done = [], 0
+        while done < 2:
+            message = self.tuner.receive()
+            if message["kind"] == "report":
+                sums += map(str, message["sum"])
+            else:
+                self.assertEqual(message["kind"], "done", message)
+                done += 1
+        return sorted(sums)
+
+    def falls_silent(self, ours, snapshot):
+        """A pair trains, and one of them is heard no more; returns what slices
+        after the snapshot came to."""
+        nodes = self.start_pair()
+        self.tuner.ask("fork", branch=1, parent=0, type="training",
+                       setting={"learning_rate": 0.1})
+        self.slice_of(1, 0)
+        self.tuner.ask("fork", branch=2, parent=1, type="kept",
+                       setting={"learning_rate": 0.1})
+        self.tuner.ask("snapshot", branch=2, path=snapshot)
+        sums = self.slice_of(1, 200)
+        # While there is nothing to do nothing is missed.
+        self.tuner.tell("schedule", branch=1, first=400, count=10000000,
+                        report_every=10000)
+        begin = time.monotonic()
+        self.cable.mute(ours)
+        for i, node in enumerate(nodes):
+            done = self.finish(node, 60)
+            self.assert_code(done, 1)
+            self.assertIn(f"node {1 - i} is gone: the connection was lost, and "
+                          "did not come back within 15 s", done.err)
+        self.assertLess(time.monotonic() - begin, GONE_S)
+        self.cable.heal()
+        return sums
+
+    def test_one_direction_falls_silent(self):
+        """What one of the hosts sends is lost, and nobody is told: both nodes say
+        so and end in time. Others go on from the snapshot, to the bit."""
+        for ours in True, False:
+            snapshot = str(self.folder / f"snapshot-{ours}")
+            expected = self.falls_silent(ours, snapshot)
+            self.tuner.close()
+            self.tuner = Tuner()
+            nodes = self.start_pair()
+            self.tuner.ask("restore", branch=3, path=snapshot)
+            self.tuner.ask("fork", branch=4, parent=3, type="training",
+                           setting={"learning_rate": 0.1})
+            self.assertEqual(self.slice_of(4, 200), expected)
+            self.end(*nodes)
+            self.tuner.close()
+            self.tuner = Tuner()
 
     def test_a_run_listens_on_no_other_address(self):
         """By default: of all that a run of two nodes listens on, the other host
