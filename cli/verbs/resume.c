@@ -11,6 +11,7 @@
 #include "cli/run/start.h"
 #include "cli/state/replay.h"
 
+#include "base/json/json.h"
 #include "base/machine_io.h"
 #include "base/mem.h"
 
@@ -103,16 +104,45 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
 /* The journal's word on the run. */
 struct resume_found {
     char id[RUN_ID_MAX + 1];
-    char *config; /* owned: JSON */
+    char *config; /* owned: JSON; NULL: the journal's is damaged */
 };
+
+/* 0: no; ERR_NOMEM: it cannot be told. */
+static enum err damage_of(const struct journal_run *run)
+{
+    json_t *json = NULL;
+    enum err err = run->damaged ? ERR_FORMAT
+                                : json_load(run->config, strlen(run->config),
+                                            &json, NULL, NULL);
+
+    json_decref(json);
+    return err;
+}
 
 static enum err take_run(void *ctx, const struct journal_run *run)
 {
     struct resume_found *found = ctx;
+    enum err err = damage_of(run);
 
     snprintf(found->id, sizeof(found->id), "%s", run->id);
+    if (err)
+        return err == ERR_NOMEM ? err : ERR_OK;
     found->config = mem_strdup(run->config);
     return found->config ? ERR_OK : ERR_NOMEM;
+}
+
+/* The checkpoint has a copy. Who goes on says that it serves. */
+static enum err take_copy(struct journal *j, const char *state,
+                          struct resume_found *out, struct fault *f)
+{
+    struct replayed r;
+    enum err err = replay_run(j, state, out->id, &r, f);
+
+    if (err)
+        return err;
+    out->config = json_write(r.config, 0);
+    replayed_deinit(&r);
+    return out->config ? ERR_OK : fault_set(f, ERR_NOMEM, "out of memory");
 }
 
 /* @path becomes the state folder's absolute name. */
@@ -126,6 +156,8 @@ static enum err find(const char *state, const char *word,
     if (err)
         return err;
     err = journal_find_run(j, word, take_run, out, f);
+    if (!err && !out->config)
+        err = take_copy(j, path, out, f);
     journal_close(j);
     if (!err && !run_id_valid(out->id))
         err = fault_set(f, ERR_FORMAT, "run \"%s\" has no valid id", out->id);

@@ -143,6 +143,30 @@ class Recover(Case):
         self.assertNotEqual(paths[-1], "")
         self.assert_nothing_left()
 
+    def test_the_journals_configuration_has_a_copy(self):
+        """In the checkpoint; without that, too, its damage is said, and
+        the snapshots stay."""
+        run = self.interrupted()
+        for text in "{", "{}":  # no JSON; some, without its checksum
+            db = sqlite3.connect(self.state / "mltune.db")
+            db.execute("UPDATE runs SET config = ?", (text,))
+            db.commit()
+            db.close()
+            shown = self.mltune("show", run)
+            self.assert_code(shown, 0)
+            self.assertIn("configuration is damaged; a copy serves", shown.err)
+            self.assertNotEqual(self.goes_on(run, ".mltune")[-1], "")
+        for name in "checkpoint", "checkpoint.old":
+            (self.state / "runs" / run / name).unlink(missing_ok=True)
+        before = self.snapshots(run)
+        done = self.mltune("resume", run)
+        self.assert_code(done, 74)
+        self.assertIn("its configuration is damaged, and its folder has no copy",
+                      done.err)
+        self.assertIn("mltune recover", done.err)
+        self.assertEqual(self.snapshots(run), before)
+        self.assert_nothing_left()
+
     def test_damaged_pages_cost_what_is_on_them(self):
         """Pages of the journal are overwritten: what can be read is there, and
         the program neither hangs nor crashes."""
