@@ -105,9 +105,9 @@ static int next_signal(const struct guard *g, time_ns until)
     }
 }
 
-static bool is_end(int number)
+bool signals_warn(int number)
 {
-    return number != SIGUSR1 && number != SIGXCPU;
+    return number == SIGUSR1 || number == SIGXCPU;
 }
 
 static void *leave_soon(void *code)
@@ -146,9 +146,9 @@ static void *stand_guard(void *arg)
             return NULL;
         at = clock_monotonic() +
              (first ? DEADLINE_STOP_AGAIN_MS : g->ms) * (time_ns)1000000;
-        if (is_end(number) && (first || number != SIGINT))
+        if (!signals_warn(number) && (first || number != SIGINT))
             until = until && until < at ? until : at;
-        if (is_end(number) && !first)
+        if (!signals_warn(number) && !first)
             first = number;
         /* A pipe that is full has been told often enough. */
         (void)!write(g->to_loop, &info, sizeof(info));
@@ -204,6 +204,11 @@ enum err signals_open_guarded(int *fd, int ms, bool warnings, struct fault *f)
         return err;
     g->ms = ms;
     failed = pthread_sigmask(SIG_BLOCK, &g->set, NULL);
+    if (!failed && warnings) {
+        /* Who started us may have had us ignore them up to here. */
+        signal(SIGUSR1, SIG_DFL);
+        signal(SIGXCPU, SIG_DFL);
+    }
     if (!failed)
         failed = pthread_create(&g->thread, NULL, stand_guard, g);
     if (failed) {

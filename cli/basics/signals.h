@@ -22,6 +22,9 @@ enum err signals_open(int *fd, struct fault *f);
  * signals_close before the process ends. At most one a process. */
 enum err signals_open_guarded(int *fd, int ms, bool warnings, struct fault *f);
 
+/* Whether signal @number is such a warning. */
+bool signals_warn(int number);
+
 /* Closes @fd; -1 is allowed. The signals stay blocked: one that comes while the
  * program is ending anyway shall not change its exit code. So what is in stdout
  * leaves before, while the guard still watches: nothing may be written after.

@@ -2,6 +2,7 @@
 
 #include "base/clock_io.h"
 #include "base/deadlines.h"
+#include "cli/basics/signals.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -15,6 +16,7 @@ enum err subrun_start(struct subrun *c, char *const argv[], struct fault *f)
 {
     struct subprocess_options o = {.argv = argv,
                                    .file = {SUBPROCESS_NULL, -1, STDERR_FILENO},
+                                   .deaf = true, /* until it hears them */
                                    .death_signal = SIGTERM};
     int fd[2];
     enum err err;
@@ -47,6 +49,8 @@ static void pass_on(const struct subrun *c, int signal_fd, int *first,
         time_ns then = clock_monotonic() + ms * 1000000;
 
         subprocess_signal(&c->process, number);
+        if (signals_warn(number))
+            continue;
         if (!*until || then < *until)
             *until = then;
         if (*first == 0)

@@ -16,6 +16,7 @@ enum err runner_start(const struct runner_options *o, struct subprocess *out,
                     (char *)o->state, "--listen", "127.0.0.1:0",  NULL};
     struct subprocess_options options = {.argv = argv,
                                          .file = {SUBPROCESS_NULL, -1, -1},
+                                         .deaf = true, /* until it hears */
                                          .oom_score = OOM_SCORE};
     struct text variable = {0};
     int log_fd;

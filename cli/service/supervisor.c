@@ -6,6 +6,7 @@
 #include "base/log_file_io.h"
 #include "base/text.h"
 #include "cli/basics/exit_code.h"
+#include "cli/basics/signals.h"
 #include "cli/service/runner.h"
 #include "cli/state/serve.h"
 
@@ -341,6 +342,10 @@ static void take_signals(struct supervisor *s)
     struct signalfd_siginfo info;
 
     while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (signals_warn((int)info.ssi_signo)) {
+            pass_signal(s, (int)info.ssi_signo);
+            continue;
+        }
         if (s->signals++ == 0) {
             s->signal = (int)info.ssi_signo;
             view_set_ready(s->fleet->view, "the service is about to end");

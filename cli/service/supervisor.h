@@ -61,7 +61,8 @@ struct supervisor {
 
 /* Runs until a signal has come and every run that the service started has
  * written its snapshot and ended; those go on when the next service starts.
- * Returns the signal. A second signal ends them at once. */
+ * Returns the signal. A second signal ends them at once. A scheduler's warning
+ * goes on to these runs, and ends nothing. */
 int supervisor_run(struct supervisor *s);
 
 /* ---- supervisor_desk.c --------------------------------------------------- */

@@ -501,8 +501,8 @@ static int print_table(const struct compare *c)
 static int compare(struct compare *c)
 {
     struct fault f = {0};
-    enum err err = signals_open_guarded(&c->signal_fd, DEADLINE_STOP_SERVICE_MS,
-                                        false, &f);
+    enum err err =
+        signals_open_guarded(&c->signal_fd, DEADLINE_STOP_SERVICE_MS, true, &f);
     int code, printed;
 
     if (!err)

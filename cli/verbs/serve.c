@@ -363,7 +363,7 @@ static enum err set_up(struct service *s, const struct serve_arguments *a,
 {
     const char *given = getenv("MLTUNE_TOKEN");
     enum err err =
-        signals_open_guarded(&s->signal_fd, DEADLINE_STOP_SERVICE_MS, false, f);
+        signals_open_guarded(&s->signal_fd, DEADLINE_STOP_SERVICE_MS, true, f);
 
     talk_hurry(true);
     s->options.token_given = given && *given;

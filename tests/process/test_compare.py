@@ -6,6 +6,7 @@ import signal
 import unittest
 
 from harness import Case, endless_config, mlr_config
+from test_resume import Journal
 
 
 class Compare(Case):
@@ -139,6 +140,26 @@ class Compare(Case):
         self.assertEqual([r["status"] for r in runs], ["interrupted"])
         self.assertEqual(len(self.mltune("ls", "--json").result), 1)
         self.assert_nothing_left()
+
+    def test_a_schedulers_warning_goes_on_to_its_run(self):
+        """Which writes a snapshot; neither ends of it."""
+        config = endless_config()
+        config["snapshot"] = {"every": 3600}
+        for number in signal.SIGUSR1, signal.SIGXCPU:
+            self.write("config.json", config)
+            state = self.folder / f"state{number}"
+            process = self.start("compare", "config.json", "--strategies",
+                                 "fixed", "--state", state)
+            self.wait_for_training(state.name)
+            run = next((state / "runs").iterdir()).name
+
+            def snapshots():
+                return len(Journal(state, run).of("snapshot_written"))
+            before = snapshots()
+            process.send_signal(number)
+            self.wait_until(lambda: snapshots() > before, "a snapshot")
+            process.send_signal(signal.SIGINT)
+            self.assert_code(self.finish(process), 130)
 
     def test_killed_parent_ends_its_run(self):
         """kill -9 of compare: the run is told to end, and does so cleanly."""

@@ -464,6 +464,26 @@ class Verbs(Service):
 
 
 class Trouble(Service):
+    def test_a_schedulers_warning_goes_on_to_its_runs(self):
+        """They write snapshots, and all goes on."""
+        config = endless_config()
+        config["snapshot"] = {"every": 3600}
+        run = self.submit(config)
+        self.wait_for_clock(run)
+
+        def snapshots():
+            db = sqlite3.connect(self.folder / ".mltune/mltune.db")
+            n, = db.execute("SELECT count(*) FROM records WHERE"
+                            " kind = 'snapshot_written'").fetchone()
+            db.close()
+            return n
+        before, tuner = snapshots(), self.tuner_of(run)
+        self.service.send_signal(signal.SIGUSR1)
+        self.wait_until(lambda: snapshots() > before, "a snapshot")
+        self.assertEqual(self.tuner_of(run), tuner)
+        self.wait_for_clock(run, self.run_now(run)["clocks"])
+        self.assert_code(self.end(), 143)
+
     def test_who_started_it_ignored_children(self):
         """That is inherited; ends of runs are noticed all the same."""
         self.assert_code(self.end(), 143)
