@@ -60,6 +60,7 @@ struct session {
         uint64_t bytes;        /* that the newest one takes */
         uint64_t grown;        /* the journal's bytes at that time */
         double again_s;        /* not before, where it could not be written */
+        double log_s;          /* when SQLite's log was looked at */
         bool due, mends, told;
     } kept;
     char reason[RECORD_TEXT_MAX]; /* why it goes on */

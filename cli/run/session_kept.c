@@ -16,6 +16,13 @@
  * the two checkpoints may take. */
 enum { PART_BETWEEN = 8, PART_RECORDS = 2, PART_CHECKPOINT = 5 };
 
+/* SQLite's log may grow by so much beside them: a reader or a long commit keeps
+ * it for a moment. */
+enum { LOG_ROOM = 16 << 20 };
+
+/* It is looked at so often. */
+static const double LOG_EVERY_S = 1;
+
 /* Where the disk did not take one it is tried again after so long. */
 static const double AGAIN_S = 10;
 
@@ -103,6 +110,26 @@ static uint64_t taken(const struct session *s)
     return journal_bytes(s->journal) + 2 * s->kept.bytes;
 }
 
+/* While one reads the journal without end, a debugger or a program that is
+ * stopped, all that is written stays in the log, which nothing cuts. */
+static enum err look_at_log(struct session *s, double now_s, struct fault *f)
+{
+    uint64_t limit = s->o->journal_limit, bytes;
+
+    if (now_s >= s->kept.log_s && now_s < s->kept.log_s + LOG_EVERY_S)
+        return ERR_OK;
+    s->kept.log_s = now_s;
+    bytes = journal_log_bytes(s->journal);
+    if (bytes <= limit + LOG_ROOM)
+        return ERR_OK;
+    return fault_set(f, ERR_LIMIT,
+                     "mltune.db-wal takes %.1f MiB: another program reads the "
+                     "journal without end, so that it cannot be folded "
+                     "(journal.limit is %.1f MiB). `fuser` says which: end it, "
+                     "and resume the run",
+                     (double)bytes / 0x1p20, (double)limit / 0x1p20);
+}
+
 enum err session_kept_look(struct session *s, double now_s, struct fault *f)
 {
     struct session_kept *k = &s->kept;
@@ -110,6 +137,8 @@ enum err session_kept_look(struct session *s, double now_s, struct fault *f)
     struct fault why = {0};
 
     assert(limit > 0);
+    if (look_at_log(s, now_s, f))
+        return f->code;
     if (!is_due(s) || now_s < k->again_s)
         return ERR_OK;
     if (write_it(s, &why))

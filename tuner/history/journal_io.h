@@ -100,6 +100,10 @@ void journal_skip(struct journal *j, uint64_t number);
 /* Bytes that the records of the run begun here take in the file, about. */
 uint64_t journal_bytes(const struct journal *j);
 
+/* Bytes of the write-ahead log, which all runs of the folder share: a few MiB,
+ * unless somebody reads without end. 0: it has none, or cannot be looked at. */
+uint64_t journal_log_bytes(const struct journal *j);
+
 /* Records up to @number are needed no more. From here on the commits that
  * follow delete the oldest of them, at least twice the bytes that they add,
  * while all take more than @keep bytes. */

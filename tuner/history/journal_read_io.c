@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define RUN_COLUMNS(sum)                                                       \
     "SELECT key, id, name, config, began_ns, status, reason, result,"          \
@@ -417,4 +418,14 @@ enum err journal_each_record(struct journal *j, const char *id, uint64_t after,
                              struct fault *f)
 {
     return journal_each_whole(j, id, after, visit, ctx, NULL, f);
+}
+
+uint64_t journal_log_bytes(const struct journal *j)
+{
+    char wal[FILE_PATH_MAX + 8];
+    struct stat st;
+
+    assert(j->path[0]);
+    snprintf(wal, sizeof(wal), "%s-wal", j->path);
+    return stat(wal, &st) == 0 ? (uint64_t)st.st_size : 0;
 }

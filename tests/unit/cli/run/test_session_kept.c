@@ -191,6 +191,51 @@ static void session_beyond_its_limit_is_told(void **state)
     end(&k);
 }
 
+/* Writes while a record is being read, as where who reads is stopped: the log
+ * grows, and what ends the run for it says so. */
+static enum err write_meanwhile(void *ctx, const struct journal_record *stored)
+{
+    struct kept *k = ctx;
+    struct fault f = {0};
+    enum err err = ERR_OK;
+
+    (void)stored;
+    for (int i = 0; i < 4000 && !err; i++)
+        err = one_more(k, &f);
+    assert_int_equal(err, ERR_LIMIT);
+    assert_non_null(strstr(f.text, "mltune.db-wal"));
+    assert_in_range(journal_log_bytes(k->s.journal), 20 << 20, 24 << 20);
+    return ERR_AGAIN;
+}
+
+/* A reader that does not end bounds the run, not the disk; once it has, all is
+ * as before. */
+static void session_ends_where_a_reader_keeps_the_log(void **state)
+{
+    struct journal *reader;
+    struct fault f = {0};
+    struct kept k;
+
+    (void)state;
+    begin(&k, 4 << 20);
+    assert_int_equal(one_more(&k, &f), ERR_OK);
+    assert_int_equal(journal_open(scratch_folder(), false, 0, &reader, &f),
+                     ERR_OK);
+    assert_int_equal(
+        journal_each_record(reader, "week-1", 0, write_meanwhile, &k, &f),
+        ERR_AGAIN);
+    journal_close(reader);
+    f = (struct fault){0};
+    for (int i = 0; i < 10; i++)
+        (void)one_more(&k, &f);
+    assert_in_range(journal_log_bytes(k.s.journal), 1, 5 << 20);
+    k.s.kept.log_s = -1;
+    k.w.at_s += 1;
+    assert_int_equal(one_more(&k, &f), ERR_OK);
+    assert_reads_back(&k);
+    end(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +244,9 @@ int main(void)
             scratch_remove),
         cmocka_unit_test_setup_teardown(
             session_gives_up_records_as_fast_as_they_come, make_run,
+            scratch_remove),
+        cmocka_unit_test_setup_teardown(
+            session_ends_where_a_reader_keeps_the_log, make_run,
             scratch_remove),
         cmocka_unit_test_setup_teardown(session_beyond_its_limit_is_told,
                                         make_run, scratch_remove),
