@@ -37,7 +37,8 @@ struct response {
     char *owned;                          /* == body where it is to be freed */
     char allow[RESPONSE_ALLOW_MAX];       /* for 405 */
     char location[RESPONSE_LOCATION_MAX]; /* of what was made; "" none */
-    char cookie[RESPONSE_COOKIE_MAX];     /* that a browser gets; "" none */
+    bool part; /* of a change: the answer to its last request tells */
+    char cookie[RESPONSE_COOKIE_MAX]; /* that a browser gets; "" none */
     bool page;  /* a document or its parts, not data: may load from itself */
     bool close; /* the connection is not to be used again */
     bool challenge;            /* a token is needed: WWW-Authenticate */

@@ -364,6 +364,17 @@ static enum MHD_Result enter(struct exchanges *s, struct exchange *x,
     return result;
 }
 
+/* Who did what, once it is known what came of it. */
+static void audit(const struct exchanges *s, const struct exchange *x,
+                  const struct response *out)
+{
+    struct audit_entry entry;
+    char status[8];
+
+    if (s->audit && service_audit(&x->write, out, status, &entry))
+        audit_note(s->audit, &entry);
+}
+
 /* The head is complete. What is queued here closes the connection: right for
  * refusals, whose bodies nobody reads. */
 static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
@@ -418,6 +429,7 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
         }
     }
     count_refusal(s, x, refusal.status);
+    audit(s, x, &refusal);
     refusal.close = true;
     result = reply_send(x->connection, &refusal);
     response_deinit(&refusal);
@@ -474,6 +486,7 @@ static enum MHD_Result on_write(struct exchanges *s, struct exchange *x,
         return MHD_YES;
     }
     refusal.close |= x->last;
+    audit(s, x, &refusal);
     result = reply_send(x->connection, &refusal);
     response_deinit(&refusal);
     return result;
@@ -512,6 +525,7 @@ enum MHD_Result exchange_go_on(void *cls, struct MHD_Connection *connection,
         return MHD_YES;
     case STAGE_ANSWERED:
         x->reply.close |= x->last;
+        audit(s, x, &x->reply);
         return reply_send(connection, &x->reply);
     }
     return MHD_NO;

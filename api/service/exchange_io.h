@@ -30,6 +30,8 @@ struct exchanges {
     const struct listen_address *here; /* the same, by the Unix socket */
     struct service_readers readers;
     struct tokens_watch tokens; /* those with names */
+    const char *audit;          /* folder whose audit has each change, borrowed;
+                                 * NULL: none has */
     struct entrance entrance;
     void (*entered)(void *ctx, const char *code); /* there is a new code */
     void *entered_ctx;

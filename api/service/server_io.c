@@ -62,11 +62,12 @@ struct api_server {
     struct view *view;
     struct listen_address self;
     char url[LISTEN_URL_MAX];
-    struct listen_address here;   /* as who comes by the Unix socket calls it */
-    char *local_path;             /* owned; NULL: there is none */
-    char local_fault[256];        /* why not, where there should be one */
-    char *token;                  /* owned; NULL: nothing is written */
-    char *state;                  /* owned; NULL: nothing is exported */
+    struct listen_address here; /* as who comes by the Unix socket calls it */
+    char *local_path;           /* owned; NULL: there is none */
+    char local_fault[256];      /* why not, where there should be one */
+    char *token;                /* owned; NULL: nothing is written */
+    char *state;                /* owned; NULL: nothing is exported */
+    bool audits;
     struct tls_identity identity; /* what the daemon was given */
     int listen_fd;                /* the daemon's, once there is one */
     int local_fd;
@@ -447,6 +448,7 @@ static enum err open_server(struct api_server *s, struct fault *f)
     s->exchanges.readers.token = s->token;
     s->exchanges.readers.entrance = &s->exchanges.entrance;
     tokens_watch_init(&s->exchanges.tokens, s->state);
+    s->exchanges.audit = s->audits ? s->state : NULL;
     s->exchanges.reaper = &s->tcp.reaper;
     s->exchanges.stop = &s->stopping;
     s->exchanges.wake_fd = s->exchanges.streams.wake_fd = s->wake_fd;
@@ -525,6 +527,7 @@ enum err api_server_start(const struct api_server_options *options,
         return err ? err : fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     }
     s->view = options->view;
+    s->audits = options->audit;
     s->self = self;
     s->identity = identity;
     s->exchanges.readers.rule = options->read;

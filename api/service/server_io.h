@@ -31,6 +31,7 @@ struct api_server_options {
     const char *state;   /* folder whose runs can be exported, and which has the
                           * named tokens, absolute; copied; NULL: there are
                           * none */
+    bool audit;          /* changes have a line each in its audit */
     struct view *view;   /* borrowed until api_server_stop */
     enum read_rule read; /* who reads without the token, on loopback */
     /* Is told the code of the page's way in, URL "enter?code=" CODE: before

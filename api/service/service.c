@@ -314,6 +314,17 @@ static bool match(struct view *view, const char *method, const char *target,
            route_match(routes, n, view, method, req, call, out);
 }
 
+/* The run or file that the path of @call names. */
+static void name_object(const struct route_call *call, char *out, size_t size)
+{
+    const struct route_param *p = call->route->params;
+
+    for (size_t i = 0; p && p[i].type != PARAM_END; i++)
+        if (call->arg[i].given &&
+            (strcmp(p[i].name, "run") == 0 || strcmp(p[i].name, "upload") == 0))
+            snprintf(out, size, "%s", call->arg[i].text);
+}
+
 bool service_begin(struct view *view, const struct asker *by,
                    const struct head *head, struct service_write *w,
                    struct response *out)
@@ -327,6 +338,8 @@ bool service_begin(struct view *view, const struct asker *by,
     if (!match(view, head->method, head->target, &req, &call, out))
         return false;
     assert(call.route->command && call.route->take);
+    w->command = call.route->command;
+    name_object(&call, w->on, sizeof(w->on));
     if (by->role < call.route->role)
         return refuse_role(by, call.route->role, out);
     if (has_body(head) && !is_bytes(call.route->command) &&
@@ -510,6 +523,29 @@ bool service_collect(struct service_write *w, struct response *out)
     w->ticket = 0;
     command_respond(w->run, &w->request, &answer, out);
     mem_free(answer.value);
+    return true;
+}
+
+bool service_audit(const struct service_write *w, const struct response *out,
+                   char status[8], struct audit_entry *entry)
+{
+    const char *made = strrchr(out->location, '/');
+    enum command_id id;
+
+    if (!w->command || !w->by.name[0] || out->part)
+        return false;
+    id = command_id_of(w->command);
+    if (id == COMMAND_VALIDATE || id == COMMAND_ADD ||
+        w->command->role < ROLE_RUN)
+        return false;
+    snprintf(status, 8, "%d", out->status);
+    *entry = (struct audit_entry){.by = w->by.name,
+                                  .role = w->by.role,
+                                  .what = w->command->name,
+                                  .on = w->on[0] ? w->on
+                                        : made   ? made + 1
+                                                 : "",
+                                  .outcome = status};
     return true;
 }
 

@@ -15,6 +15,7 @@
 #ifndef API_SERVICE_H
 #define API_SERVICE_H
 
+#include "api/http/audit_io.h"
 #include "api/http/entrance.h"
 #include "api/http/guard.h"
 #include "api/http/response.h"
@@ -91,6 +92,8 @@ bool service_respond(struct view *view, const char *method, const char *target,
 /* A write on its way. */
 struct service_write {
     struct asker by;
+    const struct command *command; /* NULL: no route of a command was found */
+    char on[AUDIT_TEXT_MAX + 1];   /* run or file that the path names; or "" */
     char run[ROUTE_ID_MAX + 1];
     struct mailbox_request request;
     struct mailbox *mailbox; /* borrowed from the view; NULL: the desk's */
@@ -114,6 +117,13 @@ bool service_write(struct view *view, const char *method, const char *target,
 
 /* True: the run has answered, and @out with it. */
 bool service_collect(struct service_write *w, struct response *out);
+
+/* What came of @w, which @out answers, for the audit; borrowed from both, but
+ * for the text of the status. False: it does not belong there. It is no change
+ * (a check, a row that is read), a piece of a file but the last, an addition to
+ * a row, which programs make all the time, or of somebody unknown. */
+bool service_audit(const struct service_write *w, const struct response *out,
+                   char status[8], struct audit_entry *entry);
 
 /* Nobody waits for the answer any more. Accepts one that was not posted. */
 void service_forget(struct service_write *w);

@@ -60,6 +60,7 @@ static void respond(const char *name, uint64_t bytes, bool complete,
     response_json(out, 200,
                   json_pack("{s:s, s:I, s:b}", "name", name, "bytes",
                             (json_int_t)bytes, "complete", complete));
+    out->part = !complete;
 }
 
 static void not_stored(const struct fault *f, struct response *out)

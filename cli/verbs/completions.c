@@ -74,7 +74,7 @@ static const char end[] =
     "\"$word\"))\n"
     "        ;;\n"
     "    token)\n"
-    "        COMPREPLY=($(compgen -W \"add ls revoke\" -- \"$word\"))\n"
+    "        COMPREPLY=($(compgen -W \"add ls revoke audit\" -- \"$word\"))\n"
     "        [ \"$COMP_CWORD\" -gt 2 ] && COMPREPLY=()\n"
     "        [ \"$COMP_CWORD\" -eq 3 ] && [ \"$last\" = revoke ] &&\n"
     "            COMPREPLY=($(compgen -W \"$(mltune token ls 2>/dev/null |\n"

@@ -1,7 +1,10 @@
-/* `mltune token add|ls|revoke`: named tokens of a state folder. What servers of
- * the folder know of them is its file `tokens` (api/http/tokens_io.h). */
+/* `mltune token add|ls|revoke|audit`: named tokens of a state folder. What
+ * servers of the folder know of them is its file `tokens`
+ * (api/http/tokens_io.h). */
+#include "api/http/audit_io.h"
 #include "api/http/tokens_io.h"
 #include "base/json/json.h"
+#include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -23,7 +26,8 @@ static const char details[] =
     "add NAME      makes a token for NAME and prints it, this once: only a "
     "hash is kept\n"
     "ls            the tokens: name, role, when made\n"
-    "revoke NAME   takes a token back\n\n"
+    "revoke NAME   takes a token back\n"
+    "audit         who changed what in a service of the folder, and when\n\n"
     "A role is all that it says and what those before it may: read (look), "
     "run (submit,\nsteer, upload, delete one's own runs), admin (all). Whoever "
     "has the token gives it as\nMLTUNE_TOKEN. Servers of the state folder know "
@@ -41,6 +45,21 @@ static int fail(const struct fault *f, enum err err)
     default:
         return exit_code_of(err);
     }
+}
+
+/* By a command, without any server: whoever may write to the folder. */
+static void note(const char *state, const char *what, const char *name,
+                 enum err err)
+{
+    const struct audit_entry entry = {.by = ASKER_SHELL,
+                                      .role = ROLE_ADMIN,
+                                      .what = what,
+                                      .on = name,
+                                      .outcome = err ? err_name(err) : "done"};
+    struct fault f = {0};
+
+    if (audit_write(state, &entry, &f) != ERR_OK)
+        console_error("the audit has no line of it: %s", f.text);
 }
 
 /* ---- add ----------------------------------------------------------------- */
@@ -86,8 +105,10 @@ static int add(const struct token_arguments *a, const char *name)
         return EXIT_USAGE;
     }
     err = state_make(a->state, state, &f);
-    if (!err)
+    if (!err) {
         err = tokens_add(state, name, role, secret, &f);
+        note(state, "token add", name, err);
+    }
     return err ? fail(&f, err) : show_secret(a, name, secret);
 }
 
@@ -170,8 +191,10 @@ static int take_back(const struct token_arguments *a, const char *name)
     struct fault f = {0};
     enum err err = find(a, &f);
 
-    if (!err)
+    if (!err) {
         err = tokens_revoke(a->state, name, &f);
+        note(a->state, "token revoke", name, err);
+    }
     if (err)
         return fail(&f, err);
     if (a->json)
@@ -180,6 +203,46 @@ static int take_back(const struct token_arguments *a, const char *name)
         printf("%s: the token is revoked; what it still has open is cut within "
                "a second\n",
                name);
+    return EXIT_DONE;
+}
+
+/* ---- audit --------------------------------------------------------------- */
+
+/* A line, for people. One that is torn is shown as it is. */
+static void show_line(const char *line)
+{
+    json_t *o = NULL;
+
+    if (json_load(line, strlen(line), &o, NULL, NULL) == ERR_OK)
+        console_line(stdout, "%s  %s (%s)  %s%s%s: %s", json_text_at(o, "/at"),
+                     json_text_at(o, "/by"), json_text_at(o, "/role"),
+                     json_text_at(o, "/what"),
+                     *json_text_at(o, "/on") ? " " : "", json_text_at(o, "/on"),
+                     json_text_at(o, "/outcome"));
+    else
+        console_line(stdout, "a line that is not whole: %s", line);
+    json_decref(o);
+}
+
+static int show_audit(const struct token_arguments *a)
+{
+    struct fault f = {0};
+    char *text = NULL, *rest;
+    size_t len = 0;
+    enum err err = find(a, &f);
+
+    if (!err)
+        err = audit_read(a->state, &text, &len, &f);
+    if (err)
+        return fail(&f, err);
+    rest = text;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        if (*line && a->json)
+            console_line(stdout, "%s", line);
+        else if (*line)
+            show_line(line);
+    }
+    mem_free(text);
     return EXIT_DONE;
 }
 
@@ -193,7 +256,7 @@ int verb_token(int argc, char **argv)
     };
     const struct usage usage = {
         .verb = "token",
-        .operands = "add NAME | ls | revoke NAME",
+        .operands = "add NAME | ls | revoke NAME | audit",
         .details = details,
         .operands_min = 1,
         .operands_max = 2,
@@ -217,6 +280,8 @@ int verb_token(int argc, char **argv)
     }
     if (strcmp(what, "ls") == 0 && !name)
         return list(&a);
+    if (strcmp(what, "audit") == 0 && !name)
+        return show_audit(&a);
     if (strcmp(what, "revoke") == 0 && name)
         return take_back(&a, name);
     console_error("expected: mltune token %s", usage.operands);

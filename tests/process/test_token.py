@@ -109,6 +109,52 @@ class Tokens(test_serve.Service):
         self.assertTrue(ended["goes"].wait(10))
         self.assertFalse(ended["stays"].is_set())
 
+    def audit(self):
+        done = self.mltune("token", "audit", "--json")
+        self.assert_code(done, 0)
+        lines = [json.loads(line) for line in done.out.splitlines()]
+        for line in lines:
+            self.assertRegex(line.pop("at"), r"^20\d\d-.*Z$")
+        return [tuple(line[name] for name in
+                      ("by", "role", "what", "on", "outcome"))
+                for line in lines]
+
+    def test_each_change_has_its_line(self):
+        """Who, in which role, what, on what and what came of it; reads, checks
+        and strangers have none."""
+        read, run = self.add("rita", "read"), self.add("rudi", "run")
+        self.as_(read, "GET", "/api/v1/runs")
+        self.as_(run, "POST", "/api/v1/runs:validate", harness.mlr_config())
+        self.assertEqual(self.as_("x" * 64, "POST", "/api/v1/runs", {})[0], 401)
+        code, answer = self.as_(run, "POST", "/api/v1/runs?held=true",
+                                harness.mlr_config())
+        self.assertEqual(code, 201)
+        one = answer["run"]
+        self.assertEqual(self.as_(run, "POST", "/api/v1/runs", {})[0], 422)
+        self.as_(read, "POST", f"/api/v1/runs/{one}:stop")
+        self.as_(run, "POST", f"/api/v1/runs/{one}:stop")
+        for at in (0, 4):
+            self.as_(run, "POST", f"/api/v1/data/a.csv?offset={at}&size=8",
+                     "1,2\n")
+        self.assert_code(self.mltune("delete", one), 0)
+        self.assert_code(self.mltune("token", "revoke", "rudi"), 0)
+        self.assert_code(self.mltune("token", "revoke", "rudi"), 1)
+        self.assertEqual(self.audit(), [
+            ("(shell)", "admin", "token add", "rita", "done"),
+            ("(shell)", "admin", "token add", "rudi", "done"),
+            ("rudi", "run", "submit", one, "201"),
+            ("rudi", "run", "submit", "", "422"),
+            ("rita", "read", "stop", one, "403"),
+            ("rudi", "run", "stop", one, "200"),
+            ("rudi", "run", "upload", "a.csv", "200"),
+            ("(socket)", "admin", "delete", one, "200"),
+            ("(shell)", "admin", "token revoke", "rudi", "done"),
+            ("(shell)", "admin", "token revoke", "rudi", "noent")])
+        self.assertEqual((self.folder / ".mltune/audit").stat().st_mode & 0o777,
+                         0o600)
+        shown = self.mltune("token", "audit").out.splitlines()
+        self.assertRegex(shown[2], rf"Z  rudi \(run\)  submit {one}: 201$")
+
     def test_verbs_take_a_named_token(self):
         """By its address, with MLTUNE_TOKEN; what the role may not do is said
         and the exit code tells."""
@@ -134,7 +180,7 @@ class Words(harness.Case):
                 (("add", "-x", "--role", "read"), 2, "unknown option"),
                 (("add", "b b", "--role", "read"), 2, "expected a name"),
                 (("ls", "--role", "read"), 2, "--role is of add"),
-                (("give", "bob"), 2, "add NAME | ls | revoke NAME")):
+                (("give", "bob"), 2, "add NAME | ls | revoke NAME | audit")):
             done = self.mltune("token", *words)
             self.assert_code(done, code)
             self.assertIn(says, done.err, words)

@@ -103,7 +103,7 @@ class Manual(Case):
         self.assertEqual(self.complete("mltune", "serve", "--slots", "sm"), [])
         self.assertEqual(self.complete("mltune", "frobnicate", "sm"), [])
         self.assertEqual(self.complete("mltune", "token", "''"),
-                         ["add", "ls", "revoke"])
+                         ["add", "ls", "revoke", "audit"])
         self.assertEqual(self.complete("mltune", "token", "add", "''"), [])
         self.assertEqual(self.complete("mltune", "token", "add", "x", "--role",
                                        "r"), ["read", "run"])
