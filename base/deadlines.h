@@ -83,6 +83,10 @@
       "it gets SIGTERM, 10 s later SIGKILL; its run goes on")                  \
     X(TALK, 1000, "who reads stderr, by a run, a service or a comparison",     \
       "the line is left out; those of the next minute do not wait")            \
+    X(HOOK, 30000, "the end of a run's hook (`hooks.timeout`)",                \
+      "it is killed")                                                          \
+    X(HOOK_STOP, 1000, "hooks of a run that ended by a signal",                \
+      "they are killed, and told of in the log")                               \
     /* the state folder */                                                     \
     X(JOURNAL_BUSY, 5000, "another program that writes the journal",           \
       "the write fails; the run is interrupted")                               \

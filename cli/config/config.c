@@ -8,6 +8,7 @@
 #include "cli/config/config_internal.h"
 #include "cli/config/config_table.h"
 #include "cli/config/config_tunables.h"
+#include "cli/config/program.h"
 #include "searchers/space/space_json.h"
 
 #include <assert.h>
@@ -129,6 +130,23 @@ static void read_api(struct config_parse *p)
             p->problems, "/api/listen", listen,
             "a loopback address such as \"127.0.0.1:8080\", or api.tls "
             "with a certificate and its key");
+}
+
+/* One that cannot be started keeps no run from going on. */
+static void read_hooks(struct config_parse *p)
+{
+    const json_t *words = json_at(p->root, "/hooks/command");
+    const char *name = json_string_value(json_array_get(words, 0));
+    char path[PATH_MAX];
+
+    if (name && !program_find(p->c->folder, name, path))
+        problems_warn(p->problems, "/hooks/command",
+                      "there is no program %.200s: the hook would not be "
+                      "started",
+                      name);
+    if (!words && json_at(p->root, "/hooks"))
+        problems_warn(p->problems, "/hooks",
+                      "has no command: nothing will be started");
 }
 
 /* A program keeps its own state, and our parameter server none for it, unless
@@ -317,6 +335,7 @@ static enum err parse_all(struct config_parse *p,
     read_numbers(p);
     config_data(p);
     read_api(p);
+    read_hooks(p);
     read_text(p);
     forget_ps(p);
     err = read_tunables(p);

@@ -187,6 +187,22 @@ static const struct config_field fields[] = {
      .min = 1 << 20,
      .max = 0x1p60,
      .help = "for all branches of a node; half of what is free unless given"},
+    {.path = "hooks.command",
+     .type = CONFIG_ANY,
+     .schema = "{\"type\": \"array\", \"minItems\": 1, \"maxItems\": 60,"
+               " \"items\": {\"type\": \"string\"}}",
+     .help = "a program and its arguments, started at each event with JSON on "
+             "its stdin; by PATH or from the configuration's folder"},
+    {.path = "hooks.on",
+     .type = CONFIG_ANY,
+     .schema = "{\"type\": \"array\", \"minItems\": 1, \"maxItems\": 3,"
+               " \"items\": {\"enum\": [\"best\", \"failure\", \"end\"]}}",
+     .help = "events that it is started at; all unless given"},
+    {.path = "hooks.timeout",
+     .type = CONFIG_DURATION,
+     .min = 0.1,
+     .max = 3600,
+     .help = "longest time that it may take; 30s unless given"},
     {.path = "api.listen",
      .type = CONFIG_STRING,
      .help =

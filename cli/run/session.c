@@ -88,6 +88,7 @@ static enum err take_record(void *ctx, const struct record *record,
     view_changed(s->view);
     view_unlock(s->view);
     session_kept_record(s, record);
+    session_hooks_record(s, record);
     if (err)
         log_event(LOG_ERROR, "record_not_shown", "kind=%s code=%s",
                   record_kind_name(record->kind), err_name(err));
@@ -116,6 +117,7 @@ static void take_tick(void *ctx, double now_s)
 {
     struct session *s = ctx;
 
+    hooks_turn(&s->hooks);
     progress_draw(&s->progress, &s->history, now_s);
     if (now_s >= s->logs_seen_s && now_s < s->logs_seen_s + LOGS_SEEN_S)
         return;
@@ -436,6 +438,7 @@ static enum err set_up(struct session *s, struct fault *f)
         err = session_make_folder(s, f);
     if (err)
         return err;
+    hooks_init(&s->hooks, s->o->config, s->o->folder, s->folder.id, s->log_fd);
     if (had_ended(s)) {
         err = session_register(s, f);
         return err ? err : session_reopen(s, f);
@@ -750,6 +753,7 @@ static void finish(struct session *s)
     if (!s->result.ended_at_once)
         print_result(s, json);
     mem_free(json);
+    session_hooks_end(s);
 }
 
 static void give_up(struct session *s, const struct fault *f)
@@ -775,6 +779,7 @@ static void give_up(struct session *s, const struct fault *f)
 static void tear_down(struct session *s)
 {
     launcher_stop(s->node, s->nodes, 0, -1);
+    hooks_deinit(&s->hooks);
     api_server_stop(s->server);
     view_free(s->view);
     mailbox_free(s->mailbox);

@@ -8,6 +8,7 @@
 #include "api/view/view.h"
 #include "base/run_key_io.h"
 #include "cli/basics/progress.h"
+#include "cli/run/hooks.h"
 #include "cli/run/session.h"
 #include "tuner/history/history.h"
 #include "tuner/history/journal_io.h"
@@ -63,6 +64,7 @@ struct session {
         double log_s;          /* when SQLite's log was looked at */
         bool due, mends, told;
     } kept;
+    struct hooks hooks;
     char reason[RECORD_TEXT_MAX]; /* why it goes on */
     struct loop_result result;
 };
@@ -96,6 +98,15 @@ enum err session_kept_look(struct session *s, double now_s, struct fault *f);
 
 /* The run is over: a last one, so that it is read quickly. */
 void session_kept_end(struct session *s);
+
+/* Its hooks (session_hooks.c). */
+
+/* @record has been journaled and taken in. */
+void session_hooks_record(struct session *s, const struct record *record);
+
+/* The run is over, and its end journaled: waits for what the hooks do, briefly
+ * after a signal. */
+void session_hooks_end(struct session *s);
 
 /* Removes snapshots that the history does not know. */
 void session_sweep_snapshots(const struct session *s);

@@ -153,33 +153,41 @@ static const char no_program[] =
     "the name of a searcher that is built in: this service runs no programs "
     "(mltune serve --allow-programs)";
 
-/* Where an app is a program or a shared object. */
-static const char *const foreign_apps[] = {"/app/command", "/app/plugin"};
+/* Where an app is a program or a shared object, and a program that is started
+ * beside it. */
+static const struct {
+    const char *pointer, *expected;
+} foreign[] = {{"/app/command", "the name of an app that is built in"},
+               {"/app/plugin", "the name of an app that is built in"},
+               {"/hooks/command", "no hook"}};
+
+enum { FOREIGN = sizeof(foreign) / sizeof(*foreign) };
 
 bool intake_allows(const struct intake *in, const json_t *config)
 {
     assert(in && config);
-    return in->programs ||
-           (!json_at(config, foreign_apps[0]) &&
-            !json_at(config, foreign_apps[1]) &&
-            !json_is_object(json_at(config, "/tuner/searcher")));
+    for (size_t i = 0; i < FOREIGN && !in->programs; i++)
+        if (json_at(config, foreign[i].pointer))
+            return false;
+    return in->programs || !json_is_object(json_at(config, "/tuner/searcher"));
 }
 
-/* Whether the app is a program or shared object that may not be run; it is
+/* Whether a program or shared object that may not be run is named; it is
  * complained of then. */
-static bool forbidden_app(const struct intake *in, const json_t *root,
-                          struct problems *problems)
+static bool is_forbidden(const struct intake *in, const json_t *root,
+                         struct problems *problems)
 {
     bool found = false;
 
-    for (size_t i = 0; i < 2 && !in->programs; i++) {
-        const json_t *value = json_at(root, foreign_apps[i]);
+    for (size_t i = 0; i < FOREIGN && !in->programs; i++) {
+        const json_t *value = json_at(root, foreign[i].pointer);
 
         if (!value)
             continue;
-        problems_add(problems, foreign_apps[i], value,
-                     "the name of an app that is built in: this service runs "
-                     "no programs (mltune serve --allow-programs)");
+        problems_add(problems, foreign[i].pointer, value,
+                     "%s: this service runs no programs (mltune serve "
+                     "--allow-programs)",
+                     foreign[i].expected);
         found = true;
     }
     return found;
@@ -194,7 +202,7 @@ enum err intake_parse(const struct intake *in, const char *body, size_t len,
     struct run_config *c = NULL;
     char memory[64];
     json_t *root = NULL;
-    bool foreign = false;
+    bool searcher = false;
     enum err err = json_load(body, len, &root, NULL, NULL);
 
     assert(body || len == 0);
@@ -202,14 +210,15 @@ enum err intake_parse(const struct intake *in, const char *body, size_t len,
     assert(problems);
     if (err)
         return err;
-    if (forbidden_app(in, root, problems)) {
+    if (is_forbidden(in, root, problems)) {
         problems_locate(problems, body, len);
         err = problems->no_memory ? ERR_NOMEM : ERR_UNSUPPORTED;
         goto done;
     }
-    foreign = json_is_object(json_at(root, "/tuner/searcher")) && !in->programs;
+    searcher =
+        json_is_object(json_at(root, "/tuner/searcher")) && !in->programs;
     /* Before it is tried, which would run it. */
-    if (foreign)
+    if (searcher)
         sets.item[sets.len++] = "tuner.searcher=random";
     snprintf(memory, sizeof(memory), "memory.limit=%" PRIu64, in->memory);
     if (in->memory && !json_at(root, "/memory/limit"))
@@ -217,7 +226,7 @@ enum err intake_parse(const struct intake *in, const char *body, size_t len,
     err = run_config_parse(&env, body, len, in->data, &sets, &c, problems);
     if (err && err != ERR_INVAL)
         goto done;
-    if (foreign)
+    if (searcher)
         problems_add(problems, "/tuner/searcher",
                      json_at(root, "/tuner/searcher"), "%s", no_program);
     check_paths(in, root, problems);
