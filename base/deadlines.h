@@ -85,6 +85,8 @@
       "the line is left out; those of the next minute do not wait")            \
     X(HOOK, 30000, "the end of a run's hook (`hooks.timeout`)",                \
       "it is killed")                                                          \
+    X(WEBHOOK, 10000, "an answer of a webhook's server to one attempt",        \
+      "it is tried again, as long as there is time (`hooks.timeout`)")         \
     X(HOOK_STOP, 1000, "hooks of a run that ended by a signal",                \
       "they are killed, and told of in the log")                               \
     /* the state folder */                                                     \

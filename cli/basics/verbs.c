@@ -58,6 +58,8 @@ static const struct verb rows[] = {
     {"node", "a training node; started by launchers", true, verb_node},
     {"app-host", "says what an application plug-in is; started by others", true,
      verb_app_host},
+    {"webhook", "sends an event to a server; started by runs", true,
+     verb_webhook},
     {"searcher-host", "hosts a searcher plug-in; started by tuners", true,
      verb_searcher_host},
 };

@@ -61,6 +61,7 @@ int verb_token(int argc, char **argv);
 int verb_topics(int argc, char **argv);
 int verb_trials(int argc, char **argv);
 int verb_validate(int argc, char **argv);
+int verb_webhook(int argc, char **argv);
 int verb_watch(int argc, char **argv);
 
 #endif

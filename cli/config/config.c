@@ -9,6 +9,7 @@
 #include "cli/config/config_table.h"
 #include "cli/config/config_tunables.h"
 #include "cli/config/program.h"
+#include "cli/remote/webhook.h"
 #include "searchers/space/space_json.h"
 
 #include <assert.h>
@@ -132,11 +133,25 @@ static void read_api(struct config_parse *p)
             "with a certificate and its key");
 }
 
-/* One that cannot be started keeps no run from going on. */
+static void read_url(struct config_parse *p, const char *url)
+{
+    struct webhook_place place;
+
+    if (webhook_split(url, &place, NULL) != ERR_OK)
+        problems_add(p->problems, "/hooks/url", json_at(p->root, "/hooks/url"),
+                     "an address such as https://HOST[:PORT]/PATH");
+    if (!json_at(p->root, "/hooks/secret"))
+        problems_add(p->problems, "/hooks/secret", NULL,
+                     "the file of a secret, by which the server knows who "
+                     "sends");
+}
+
+/* What cannot be started or read keeps no run from going on. */
 static void read_hooks(struct config_parse *p)
 {
     const json_t *words = json_at(p->root, "/hooks/command");
     const char *name = json_string_value(json_array_get(words, 0));
+    const char *url = json_string_value(json_at(p->root, "/hooks/url"));
     char path[PATH_MAX];
 
     if (name && !program_find(p->c->folder, name, path))
@@ -144,9 +159,11 @@ static void read_hooks(struct config_parse *p)
                       "there is no program %.200s: the hook would not be "
                       "started",
                       name);
-    if (!words && json_at(p->root, "/hooks"))
+    if (url)
+        read_url(p, url);
+    if (!words && !url && json_at(p->root, "/hooks"))
         problems_warn(p->problems, "/hooks",
-                      "has no command: nothing will be started");
+                      "has no command and no url: nobody will be told");
 }
 
 /* A program keeps its own state, and our parameter server none for it, unless

@@ -197,12 +197,26 @@ static const struct config_field fields[] = {
      .type = CONFIG_ANY,
      .schema = "{\"type\": \"array\", \"minItems\": 1, \"maxItems\": 3,"
                " \"items\": {\"enum\": [\"best\", \"failure\", \"end\"]}}",
-     .help = "events that it is started at; all unless given"},
+     .help = "events that are told; all unless given"},
+    {.path = "hooks.private",
+     .type = CONFIG_BOOL,
+     .help = "the url may lead to an address that is not public; false unless "
+             "given"},
+    {.path = "hooks.secret",
+     .type = CONFIG_STRING,
+     .schema = "{\"minLength\": 1, \"maxLength\": 1000}",
+     .help = "file of the secret that events are signed with, which nobody "
+             "else may read; from the configuration's folder"},
     {.path = "hooks.timeout",
      .type = CONFIG_DURATION,
      .min = 0.1,
      .max = 3600,
-     .help = "longest time that it may take; 30s unless given"},
+     .help = "longest time that the program may take, or that an event is sent "
+             "again; 30s unless given"},
+    {.path = "hooks.url",
+     .type = CONFIG_STRING,
+     .schema = "{\"minLength\": 1, \"maxLength\": 511}",
+     .help = "https://HOST/PATH that each event is sent to, signed"},
     {.path = "api.listen",
      .type = CONFIG_STRING,
      .help =

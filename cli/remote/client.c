@@ -5,6 +5,7 @@
 #include "base/local_io.h"
 #include "base/mem.h"
 #include "cli/remote/client_tls.h"
+#include "cli/remote/reach.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -106,6 +107,8 @@ static enum err nobody(const struct client_exchange *x, int errnum,
 static enum err try_next(struct client_exchange *x, int errnum, struct fault *f)
 {
     for (; x->address; x->address = x->address->ai_next) {
+        if (x->public_only && !reach_is_public(x->address->ai_addr))
+            continue;
         if (x->fd >= 0)
             close(x->fd);
         x->fd = socket(x->address->ai_family,
@@ -117,6 +120,13 @@ static enum err try_next(struct client_exchange *x, int errnum, struct fault *f)
         errnum = errno;
     }
     return nobody(x, errnum, f);
+}
+
+static bool has_public(const struct addrinfo *a)
+{
+    while (a && !reach_is_public(a->ai_addr))
+        a = a->ai_next;
+    return a != NULL;
 }
 
 static enum err dial(const struct client_place *to, struct client_exchange *x,
@@ -132,6 +142,11 @@ static enum err dial(const struct client_place *to, struct client_exchange *x,
                          gai_strerror(got));
     }
     x->address = x->addresses;
+    if (x->public_only && !has_public(x->addresses))
+        return fault_set(f, ERR_INVAL,
+                         "%s has no address of the public network, and no "
+                         "other is allowed",
+                         x->url);
     return try_next(x, EADDRNOTAVAIL, f);
 }
 
@@ -255,6 +270,8 @@ static char *compose(const struct client_request *q,
         text_printf(&t, "Idempotency-Key: %s\r\n", q->key);
     if (q->after)
         text_printf(&t, "Last-Event-ID: %s\r\n", q->after);
+    if (q->headers)
+        text_puts(&t, q->headers);
     if (q->token && *q->token && to)
         text_printf(&t, "Authorization: Bearer %s\r\n", q->token);
     if (body) {
@@ -270,9 +287,9 @@ static char *compose(const struct client_request *q,
     return text_take(&t);
 }
 
-static time_ns deadline(void)
+static time_ns deadline(const struct client_exchange *x)
 {
-    return clock_monotonic() + (time_ns)CLIENT_SECONDS * 1000000000;
+    return clock_monotonic() + (time_ns)(x->patience_s * 1e9);
 }
 
 enum err client_open(const struct client_request *q, struct client_exchange *x,
@@ -283,11 +300,14 @@ enum err client_open(const struct client_request *q, struct client_exchange *x,
     bool named = q->socket && *q->socket, local;
 
     assert(q->url && q->method && q->target[0] == '/');
-    *x = (struct client_exchange){.fd = -1};
+    *x = (struct client_exchange){
+        .fd = -1,
+        .public_only = q->public_only,
+        .patience_s = q->patience_s > 0 ? q->patience_s : CLIENT_SECONDS};
     if (err)
         return err;
     snprintf(x->url, sizeof(x->url), "%s", q->url);
-    x->until = deadline();
+    x->until = deadline(x);
     if (named)
         x->fd = local_connect(q->socket);
     local = x->fd >= 0;
@@ -335,8 +355,8 @@ static enum err too_late(const struct client_exchange *x, enum err err,
 {
     if (err != ERR_AGAIN || clock_monotonic() < x->until)
         return err;
-    return fault_set(f, ERR_NODE, "the server has not answered in %d s",
-                     CLIENT_SECONDS);
+    return fault_set(f, ERR_NODE, "the server has not answered in %g s",
+                     x->patience_s);
 }
 
 enum err client_step(struct client_exchange *x, int *status, const char **body,
@@ -370,7 +390,7 @@ enum err client_take(struct client_exchange *x, char *buffer, size_t size,
     if (n < 0 && errno == EAGAIN)
         return too_late(x, ERR_AGAIN, f);
     *len = n > 0 ? (size_t)n : 0;
-    x->until = deadline();
+    x->until = deadline(x);
     return ERR_OK;
 }
 

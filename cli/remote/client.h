@@ -38,8 +38,11 @@ struct client_request {
     const char *body;   /* JSON; NULL: none */
     const char *bytes;  /* [len] instead of it: any; NULL: none */
     size_t len;
-    const char *key;   /* Idempotency-Key; NULL, "": none */
-    const char *after; /* Last-Event-ID; NULL: none */
+    const char *key;     /* Idempotency-Key; NULL, "": none */
+    const char *after;   /* Last-Event-ID; NULL: none */
+    const char *headers; /* more, each with its end of line; NULL: none */
+    bool public_only;    /* no address that is not public (reach.h) */
+    double patience_s;   /* for the whole exchange; 0: CLIENT_SECONDS */
 };
 
 struct client_answer {
@@ -75,14 +78,17 @@ struct client_exchange {
     char url[CLIENT_URL_MAX];
     enum client_phase phase;
     struct addrinfo *addresses, *address; /* owned; the one that is tried */
-    struct client_tls *tls;               /* owned; NULL: without */
-    char *out;                            /* owned */
+    bool public_only;
+    double patience_s;
+    struct client_tls *tls; /* owned; NULL: without */
+    char *out;              /* owned */
     size_t out_len, sent;
     struct text in;
     time_ns until;
 };
 
-/* Errors: as client_ask's; then there is nothing to close. */
+/* Errors: as client_ask's; then there is nothing to close. ERR_INVAL also where
+ * only public addresses are allowed, and there is none. */
 enum err client_open(const struct client_request *request,
                      struct client_exchange *x, struct fault *f);
 

@@ -16,14 +16,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* A webhook has that long for its start and its last words. */
+static const time_ns WEB_GRACE = 2000000000;
+
 static const char *const names[HOOK_EVENT_COUNT] = {
     [HOOK_BEST] = "best", [HOOK_FAILURE] = "failure", [HOOK_END] = "end"};
-
-const char *hook_event_name(enum hook_event event)
-{
-    assert(event < HOOK_EVENT_COUNT);
-    return names[event];
-}
 
 /* ---- setting up ---------------------------------------------------------- */
 
@@ -43,14 +40,11 @@ static unsigned wanted_of(const json_t *list)
     return list ? wanted : (1u << HOOK_EVENT_COUNT) - 1;
 }
 
-void hooks_init(struct hooks *h, const json_t *config, const char *folder,
-                const char *run, int log_fd)
+static void prepare(struct hooks *h, const json_t *config, const char *folder,
+                    const char *run, int log_fd)
 {
-    const json_t *command = json_at(config, "/hooks/command"), *word;
     double seconds = DEADLINE_HOOK_MS * 1e-3;
-    size_t i;
 
-    assert(json_array_size(command) <= HOOK_WORDS_MAX);
     json_to_seconds(json_at(config, "/hooks/timeout"), &seconds);
     *h = (struct hooks){.folder = folder,
                         .log_fd = log_fd,
@@ -58,10 +52,47 @@ void hooks_init(struct hooks *h, const json_t *config, const char *folder,
                         .limit = (time_ns)(seconds * 1e9),
                         .child.end_fd = -1};
     snprintf(h->run, sizeof(h->run), "MLTUNE_RUN=%s", run);
+}
+
+void hooks_init(struct hooks *h, const json_t *config, const char *folder,
+                const char *run, int log_fd)
+{
+    const json_t *command = json_at(config, "/hooks/command"), *word;
+    size_t i;
+
+    assert(json_array_size(command) <= HOOK_WORDS_MAX);
+    prepare(h, config, folder, run, log_fd);
     json_array_foreach((json_t *)command, i, word)
     {
         h->argv[i] = (char *)json_string_value(word);
     }
+}
+
+void hooks_init_web(struct hooks *h, const json_t *config, const char *folder,
+                    const char *run, int log_fd)
+{
+    const char *url = json_string_value(json_at(config, "/hooks/url"));
+    const char *secret = json_string_value(json_at(config, "/hooks/secret"));
+    size_t n = 0;
+
+    prepare(h, config, folder, run, log_fd);
+    h->own = true;
+    if (!url || !secret || !program_path(folder, secret, h->secret))
+        return;
+    /* It gives up by itself, and says why, before it is killed for it. */
+    snprintf(h->seconds, sizeof(h->seconds), "%lld",
+             (long long)(h->limit / 1000000000));
+    h->limit += WEB_GRACE;
+    h->argv[n++] = (char *)"mltune";
+    h->argv[n++] = (char *)"webhook";
+    h->argv[n++] = (char *)"--secret";
+    h->argv[n++] = h->secret;
+    h->argv[n++] = (char *)"--seconds";
+    h->argv[n++] = h->seconds;
+    if (json_is_true(json_at(config, "/hooks/private")))
+        h->argv[n++] = (char *)"--private";
+    h->argv[n++] = (char *)"--";
+    h->argv[n++] = (char *)url;
 }
 
 bool hooks_want(const struct hooks *h, enum hook_event event)
@@ -152,7 +183,7 @@ static enum err start(struct hooks *h, const struct hook_waiting *w,
     char *const also[] = {event, h->run, NULL};
     int fd = file_of(w->text);
     const struct subprocess_options o = {
-        .path = path,
+        .path = h->own ? NULL : path,
         .argv = h->argv,
         .folder = h->folder,
         .unset = "MLTUNE_TOKEN",
@@ -166,7 +197,7 @@ static enum err start(struct hooks *h, const struct hook_waiting *w,
     if (fd < 0)
         return fault_set(f, ERR_NOMEM, "no memory for the event");
     snprintf(event, sizeof(event), "MLTUNE_EVENT=%s", names[w->event]);
-    if (!program_find(h->folder, h->argv[0], path))
+    if (!h->own && !program_find(h->folder, h->argv[0], path))
         err = fault_set(f, ERR_NOENT, "there is no program %.200s", h->argv[0]);
     if (!err)
         err = subprocess_start(&h->child, &o, f);

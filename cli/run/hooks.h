@@ -19,6 +19,7 @@
 #include "base/subprocess_io.h"
 
 #include <jansson.h>
+#include <limits.h>
 
 enum { HOOK_QUEUE_MAX = 8, HOOK_WORDS_MAX = 60, HOOK_RUN_MAX = 96 };
 
@@ -29,9 +30,6 @@ enum hook_event {
     HOOK_EVENT_COUNT
 };
 
-/* "best", "failure", "end". */
-const char *hook_event_name(enum hook_event event);
-
 struct hook_waiting {
     enum hook_event event;
     char *text; /* owned: the JSON */
@@ -39,12 +37,15 @@ struct hook_waiting {
 
 /* Zeroed: there is none. */
 struct hooks {
-    char *argv[HOOK_WORDS_MAX + 1]; /* into the configuration; [0] NULL: none */
-    const char *folder;             /* borrowed */
-    char run[HOOK_RUN_MAX];         /* MLTUNE_RUN=... */
-    int log_fd;                     /* borrowed */
-    unsigned wanted;                /* events, a bit each */
-    time_ns limit;                  /* that one may take */
+    bool own; /* its program is this one: a webhook */
+    /* Into the configuration, or own below; [0] NULL: none. */
+    char *argv[HOOK_WORDS_MAX + 1];
+    char secret[PATH_MAX], seconds[16];
+    const char *folder;     /* borrowed */
+    char run[HOOK_RUN_MAX]; /* MLTUNE_RUN=... */
+    int log_fd;             /* borrowed */
+    unsigned wanted;        /* events, a bit each */
+    time_ns limit;          /* that one may take */
     struct hook_waiting queue[HOOK_QUEUE_MAX];
     size_t len;
     struct subprocess child;
@@ -58,6 +59,11 @@ struct hooks {
  * @log_fd: all borrowed for the hooks' life, as @folder, where they work. */
 void hooks_init(struct hooks *h, const json_t *config, const char *folder,
                 const char *run, int log_fd);
+
+/* The same of the webhook: events go to hooks.url, by a process of this program
+ * (cli/remote/webhook.h). */
+void hooks_init_web(struct hooks *h, const json_t *config, const char *folder,
+                    const char *run, int log_fd);
 
 /* Whether @event is one that somebody wants to know. */
 bool hooks_want(const struct hooks *h, enum hook_event event);

@@ -117,7 +117,7 @@ static void take_tick(void *ctx, double now_s)
 {
     struct session *s = ctx;
 
-    hooks_turn(&s->hooks);
+    session_hooks_turn(s);
     progress_draw(&s->progress, &s->history, now_s);
     if (now_s >= s->logs_seen_s && now_s < s->logs_seen_s + LOGS_SEEN_S)
         return;
@@ -438,7 +438,7 @@ static enum err set_up(struct session *s, struct fault *f)
         err = session_make_folder(s, f);
     if (err)
         return err;
-    hooks_init(&s->hooks, s->o->config, s->o->folder, s->folder.id, s->log_fd);
+    session_hooks_begin(s);
     if (had_ended(s)) {
         err = session_register(s, f);
         return err ? err : session_reopen(s, f);
@@ -779,7 +779,7 @@ static void give_up(struct session *s, const struct fault *f)
 static void tear_down(struct session *s)
 {
     launcher_stop(s->node, s->nodes, 0, -1);
-    hooks_deinit(&s->hooks);
+    session_hooks_deinit(s);
     api_server_stop(s->server);
     view_free(s->view);
     mailbox_free(s->mailbox);

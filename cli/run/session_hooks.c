@@ -26,10 +26,31 @@ static json_t *about(const struct session *s, const char *message)
     return o;
 }
 
+void session_hooks_begin(struct session *s)
+{
+    hooks_init(&s->hook[0], s->o->config, s->o->folder, s->folder.id,
+               s->log_fd);
+    hooks_init_web(&s->hook[1], s->o->config, s->o->folder, s->folder.id,
+                   s->log_fd);
+}
+
+void session_hooks_turn(struct session *s)
+{
+    for (size_t i = 0; i < SESSION_HOOKS; i++)
+        hooks_turn(&s->hook[i]);
+}
+
+void session_hooks_deinit(struct session *s)
+{
+    for (size_t i = 0; i < SESSION_HOOKS; i++)
+        hooks_deinit(&s->hook[i]);
+}
+
 static void tell(struct session *s, enum hook_event event, const char *message)
 {
-    if (hooks_want(&s->hooks, event))
-        hooks_tell(&s->hooks, event, about(s, message));
+    for (size_t i = 0; i < SESSION_HOOKS; i++)
+        if (hooks_want(&s->hook[i], event))
+            hooks_tell(&s->hook[i], event, about(s, message));
 }
 
 void session_hooks_record(struct session *s, const struct record *record)
@@ -52,30 +73,38 @@ static void take_log_line(void *ctx, enum log_level level, const char *line)
         dprintf(s->log_fd, "%s\n", line);
 }
 
-void session_hooks_end(struct session *s)
+/* Where the end itself could not be recorded. */
+static json_t *about_end(const struct session *s)
 {
     const struct tuner_finish *finish = &s->result.finish;
-    json_t *o;
-    enum hook_event event =
-        finish->status == RUN_FAILED ? HOOK_FAILURE : HOOK_END;
+    json_t *o = about(s, finish->message);
+
+    if (json_object_set_new(o, "status",
+                            json_string(run_status_name(finish->status))) ||
+        json_object_set_new(o, "reason", json_string(finish->reason))) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+void session_hooks_end(struct session *s)
+{
+    bool failed = s->result.finish.status == RUN_FAILED;
+    enum hook_event event = failed ? HOOK_FAILURE : HOOK_END;
+    int most_ms = s->result.signal ? DEADLINE_HOOK_STOP_MS / SESSION_HOOKS : -1;
 
     if (s->result.ended_at_once)
         return;
     log_set_level(LOG_INFO);
     log_set_sink(take_log_line, s);
-    if (hooks_want(&s->hooks, event)) {
-        o = about(s, finish->message);
-        /* Where the end itself could not be recorded. */
-        if (json_object_set_new(o, "status",
-                                json_string(run_status_name(finish->status))) ||
-            json_object_set_new(o, "reason", json_string(finish->reason))) {
-            json_decref(o);
-            o = NULL;
-        }
-        hooks_tell(&s->hooks, event, o);
+    for (size_t i = 0; i < SESSION_HOOKS; i++) {
+        if (hooks_want(&s->hook[i], event))
+            hooks_tell(&s->hook[i], event, about_end(s));
+        hooks_turn(&s->hook[i]);
     }
-    hooks_finish(&s->hooks, s->result.signal ? DEADLINE_HOOK_STOP_MS : -1,
-                 s->signal_fd);
+    for (size_t i = 0; i < SESSION_HOOKS; i++)
+        hooks_finish(&s->hook[i], most_ms, s->signal_fd);
     log_set_sink(NULL, NULL);
     log_set_level(LOG_WARN);
 }

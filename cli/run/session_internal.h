@@ -18,6 +18,8 @@
 #include "tuner/shell/socket_io.h"
 #include "tuner/shell/state_io.h"
 
+enum { SESSION_HOOKS = 2 }; /* the command, the webhook */
+
 struct session {
     const struct session_options *o;
     char state[FILE_PATH_MAX];
@@ -64,7 +66,7 @@ struct session {
         double log_s;          /* when SQLite's log was looked at */
         bool due, mends, told;
     } kept;
-    struct hooks hooks;
+    struct hooks hook[SESSION_HOOKS];
     char reason[RECORD_TEXT_MAX]; /* why it goes on */
     struct loop_result result;
 };
@@ -101,12 +103,20 @@ void session_kept_end(struct session *s);
 
 /* Its hooks (session_hooks.c). */
 
+void session_hooks_begin(struct session *s);
+
+/* Starts and ends what is due. */
+void session_hooks_turn(struct session *s);
+
 /* @record has been journaled and taken in. */
 void session_hooks_record(struct session *s, const struct record *record);
 
 /* The run is over, and its end journaled: waits for what the hooks do, briefly
  * after a signal. */
 void session_hooks_end(struct session *s);
+
+/* Kills what runs still. */
+void session_hooks_deinit(struct session *s);
 
 /* Removes snapshots that the history does not know. */
 void session_sweep_snapshots(const struct session *s);

@@ -3,6 +3,7 @@
 #include "apps/data/data_path.h"
 #include "apps/data/gen.h"
 #include "base/mem.h"
+#include "cli/remote/webhook.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* Members of `app` that name files. */
@@ -147,6 +149,43 @@ static void check_shares(const struct intake *in, const json_t *root,
                      in->memory_max);
 }
 
+/* ---- webhooks ------------------------------------------------------------ */
+
+static bool is_allowed_host(const struct intake *in, const char *url)
+{
+    struct webhook_place place;
+
+    if (webhook_split(url, &place, NULL) != ERR_OK)
+        return true; /* it is complained of elsewhere */
+    for (size_t i = 0; in->hook_hosts && i < in->hook_hosts->len; i++)
+        if (strcasecmp(in->hook_hosts->item[i], place.host) == 0)
+            return true;
+    return false;
+}
+
+/* Who may submit could else have this machine ask any server that it reaches,
+ * and sign with any file. */
+static void check_webhook(const struct intake *in, const json_t *root,
+                          struct problems *problems)
+{
+    const json_t *url = json_at(root, "/hooks/url");
+    const json_t *secret = json_at(root, "/hooks/secret");
+    const json_t *any = json_at(root, "/hooks/private");
+
+    if (json_is_string(url) && !is_allowed_host(in, json_string_value(url)))
+        problems_add(problems, "/hooks/url", url,
+                     "a host that this service allows (mltune serve "
+                     "--hook-host)");
+    if (json_is_string(secret) &&
+        !leads_into(in->data, json_string_value(secret)))
+        problems_add(problems, "/hooks/secret", secret,
+                     "a path within the service's data folder %s", in->data);
+    if (json_is_true(any) && !in->hook_private)
+        problems_add(problems, "/hooks/private", any,
+                     "false: this service sends to public addresses alone "
+                     "(mltune serve --hook-private)");
+}
+
 /* ---- the whole ----------------------------------------------------------- */
 
 static const char no_program[] =
@@ -165,10 +204,16 @@ enum { FOREIGN = sizeof(foreign) / sizeof(*foreign) };
 
 bool intake_allows(const struct intake *in, const json_t *config)
 {
+    const char *url = json_string_value(json_at(config, "/hooks/url"));
+
     assert(in && config);
     for (size_t i = 0; i < FOREIGN && !in->programs; i++)
         if (json_at(config, foreign[i].pointer))
             return false;
+    if (url && (!is_allowed_host(in, url) ||
+                (json_is_true(json_at(config, "/hooks/private")) &&
+                 !in->hook_private)))
+        return false;
     return in->programs || !json_is_object(json_at(config, "/tuner/searcher"));
 }
 
@@ -231,6 +276,7 @@ enum err intake_parse(const struct intake *in, const char *body, size_t len,
                      json_at(root, "/tuner/searcher"), "%s", no_program);
     check_paths(in, root, problems);
     check_shares(in, root, problems);
+    check_webhook(in, root, problems);
     problems_locate(problems, body, len);
     if (problems->no_memory)
         err = ERR_NOMEM;

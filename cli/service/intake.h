@@ -20,6 +20,10 @@ struct intake {
     uint64_t memory;      /* the same, bytes; 0: not limited */
     uint64_t memory_max;
     bool programs;
+    /* Webhooks go to these hosts alone, and to addresses that are not public
+     * where that is said. */
+    const struct option_list *hook_hosts; /* NULL: to none */
+    bool hook_private;
 };
 
 /* Configuration from @body, a JSON object of @len bytes. As run_config_parse,

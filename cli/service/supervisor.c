@@ -147,8 +147,8 @@ static void begin(struct supervisor *s, struct fleet_run *run)
     }
     if (run->config && !intake_allows(&s->o->intake, run->config)) {
         hold(s, run,
-             "this service runs no programs (mltune serve "
-             "--allow-programs); continue tries again");
+             "this service runs no programs, or sends to no such host (mltune "
+             "serve --allow-programs, --hook-host); continue tries again");
         return;
     }
     forget_url(s, run);

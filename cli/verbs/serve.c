@@ -44,7 +44,8 @@ struct serve_arguments {
     const char *listen, *tls_cert, *tls_key, *read, *state, *data, *memory;
     const char *upload, *uploads;
     struct option_uint slots, workers, silence, keep, keep_days;
-    bool programs, remove_resumable;
+    struct option_list hook_hosts;
+    bool programs, remove_resumable, hook_private;
 };
 
 struct service {
@@ -118,6 +119,12 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
          "submitted configurations may name apps and searchers that are "
          "programs or shared objects",
          &a->programs},
+        {"hook-host", 0, OPTION_LIST, "HOST",
+         "submitted configurations may have webhooks to this host "
+         "(repeatable; none)",
+         &a->hook_hosts},
+        {"hook-private", 0, OPTION_FLAG, NULL,
+         "and to addresses that are not public", &a->hook_private},
     };
     const struct usage usage = {
         .verb = "serve",
@@ -232,6 +239,8 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
         .memory = memory / slots,
         .memory_max = memory,
         .programs = a->programs,
+        .hook_hosts = &a->hook_hosts,
+        .hook_private = a->hook_private,
     };
     return EXIT_DONE;
 }

@@ -65,7 +65,7 @@ ROOMS = {
     "cli/remote": "base base/json",
     "cli/config": "base base/json searchers/space searchers searchers/process ps/rows "
                   "apps/data apps/mf apps/mlr apps/lda apps/nn tuner/board "
-                  "tuner/shell api/http cli/basics",
+                  "tuner/shell api/http cli/basics cli/remote",
     "cli/state": "base base/json tuner/history tuner/shell api/http api/view "
                  "api/service cli/basics cli/remote",
     "cli/run": "base base/json searchers tuner/history tuner/board "
