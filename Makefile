@@ -17,6 +17,8 @@ VERSION := 0.1.0
 
 MODULES := base branches ps searchers tuner api cli apps
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+UNITDIR ?= $(PREFIX)/lib/systemd/system
 DESTDIR ?=
 # Debian's own interpreter has numpy and zmq; a pyenv in PATH does not.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
@@ -212,9 +214,16 @@ $(FAULT_SHIM): tests/faults/shim.c
 	$(call say,LD,$@)
 	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -Werror -fPIC -shared -o $@ $< -ldl
 
+# What tests/process/test_deb.py installs, and where; of release builds.
+BARE_DEBIAN := build/bare-debian.tar
+$(BARE_DEBIAN): tests/process/fixtures/bare_debian.sh | deb
+	$(call say,DEB,$@)
+	$(Q)$< $@ build/deb/*.deb
+PACKAGED := $(if $(filter release,$(V)),$(if $(or $(findstring test_deb,$(T)),$(if $(T),,all)),deb $(BARE_DEBIAN)))
+
 # One more at a time than there are cores: half of their time they wait.
 .PHONY: process
-process: all $(NODE_MODULES) $(FAULT_SHIM)
+process: all $(NODE_MODULES) $(FAULT_SHIM) $(PACKAGED)
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) MLTUNE_JOBS=$(shell expr $(JOBS) + 1) \
 		tests/process/run $(T)
 
@@ -385,7 +394,7 @@ install: all
 	$(Q)$(MAKE) --no-print-directory install-built
 
 install-built: # without building anything
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig \
 		$(DESTDIR)$(PREFIX)/include/mltune $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 755 $(B)/mltune $(DESTDIR)$(PREFIX)/bin/
@@ -398,10 +407,10 @@ install-built: # without building anything
 		$(DESTDIR)$(PREFIX)/lib/mltune/python/mltune/
 	echo 'VERSION = "$(VERSION)"' >$(DESTDIR)$(PREFIX)/lib/mltune/python/mltune/_built.py
 	install -m 644 include/mltune/*.h $(DESTDIR)$(PREFIX)/include/mltune/
-	install -m 755 $(B)/libmltune.so $(DESTDIR)$(PREFIX)/lib/libmltune.so.1
-	ln -sf libmltune.so.1 $(DESTDIR)$(PREFIX)/lib/libmltune.so
-	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \
-		deploy/mltune.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/mltune.pc
+	install -m 755 $(B)/libmltune.so $(DESTDIR)$(LIBDIR)/libmltune.so.1
+	ln -sf libmltune.so.1 $(DESTDIR)$(LIBDIR)/libmltune.so
+	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@LIBDIR@,$(LIBDIR),' -e 's,@VERSION@,$(VERSION),' \
+		deploy/mltune.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/mltune.pc
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	for v in $$($(B)/mltune --help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do \
 		$(B)/mltune man $$v >$(DESTDIR)$(PREFIX)/share/man/man1/mltune-$$v.1 || exit 1; done
@@ -411,6 +420,31 @@ install-built: # without building anything
 	for name in $$(awk -f docs/man/header.awk -v names=1 $(PS_HEADER)); do \
 		echo '.so man3/mltune-ps.3' \
 			>$(DESTDIR)$(PREFIX)/share/man/man3/$$name.3; done
+
+# The service for systemd, its user and its folder.
+.PHONY: install-service install-doc deb
+install-service:
+	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/lib/tmpfiles.d
+	sed 's,/usr/local/bin/,$(PREFIX)/bin/,' deploy/mltune.service >$(DESTDIR)$(UNITDIR)/mltune.service
+	install -m 644 deploy/mltune.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/mltune.conf
+	install -m 644 deploy/mltune.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/mltune.conf
+
+# Where its links find one another.
+install-doc:
+	install -d $(DESTDIR)$(PREFIX)/share/doc/mltune
+	tar -c --exclude=docs/man README.md docs apps/examples | \
+		tar -x --no-same-owner -C $(DESTDIR)$(PREFIX)/share/doc/mltune
+
+# Debian packages, in build/deb: the program and its service, the library, its
+# headers, the documentation.
+ifeq ($(V),release)
+deb: all
+	$(call say,DEB,build/deb)
+	$(Q)deploy/make-deb.sh $(VERSION) $(CURDIR)/build/deb
+else
+deb:
+	$(Q)$(MAKE) --no-print-directory V=release deb
+endif
 
 # The Python package for pip, in build/dist; needs no network.
 .PHONY: wheel
@@ -440,7 +474,8 @@ help:
 	@echo 'make fuzz [FUZZ_SECONDS=60] [T=name]  fuzz targets, with executions a second'
 	@echo 'make fuzz-grow            the same, and keeps the inputs that reach more'
 	@echo 'make install [PREFIX=/usr/local] [DESTDIR=]'
+	@echo 'make deb                  Debian packages: build/deb'
 	@echo 'make wheel                the Python package for pip: build/dist'
 	@echo 'make deps, make clean'
 
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find build -name '*.d' -type f 2>/dev/null)

@@ -9,11 +9,12 @@ set -eu
 
 build="gcc g++ make pkg-config libc6-dev libmicrohttpd-dev libgnutls28-dev libjansson-dev
     libzmq3-dev libsqlite3-dev zlib1g-dev liblzma-dev libgsl-dev libnlopt-dev
-    libopenblas-serial-dev"
+    libopenblas-serial-dev debhelper"
 test="libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3
     python3-numpy python3-zmq python3-optuna python3-torch python3-sklearn
     python3-xgboost python3-cloudpickle python3-nbclient python3-ipykernel python3-skorch
-    python3-pip systemd git procps iproute2 curl nodejs chromium prometheus"
+    python3-pip systemd git procps iproute2 curl nodejs chromium prometheus
+    lintian mmdebstrap"
 
 wanted=$build
 [ "${1:-}" = --test ] && wanted="$build $test"
