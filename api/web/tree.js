@@ -5,9 +5,23 @@ import {linearTicks, tickDigits} from "./axes.js";
 import {branchControls} from "./byhand.js";
 import {drawing} from "./canvas.js";
 import {get, runPath} from "./data.js";
-import {button, count, el, put, settingText, short, tick} from "./text.js";
+import {button, bytes, count, el, number, put, settingText, short, tick} from "./text.js";
 
-const ROW = 18, TOP = 26, BRANCHES = 200, SLICES = 4000;
+const TOP = 26, BRANCHES = 1000, SLICES = 4000, TRIALS = 10000;
+const ROW = 18, LEAST = 5, TEXT = 13; // height of a row, of many rows, and from which on it has a name
+const HIGH = 1080;                    // what rows are made lower for
+const JOINT = 7;                      // pixels of a fork that are drawn in full
+
+// The height of one of so many rows.
+export const rowOf = (rows) => Math.max(LEAST, Math.min(ROW, Math.floor(HIGH / Math.max(1, rows))));
+
+const STATES = [["accent", "the surviving lineage"], ["good", "converging"], ["warn", "unstable"],
+  ["bad", "diverged or failed"], ["second", "stopped early, or no trial"]];
+
+function colourOf(b) {
+  if (b.surviving) return "accent";
+  return {converging: "good", unstable: "warn", diverged: "bad", failed: "bad"}[b.label] || "second";
+}
 
 // Rows in the order of a walk: after each branch those forked from it, in the
 // order in which they were.
@@ -43,7 +57,9 @@ function describe(b) {
   return "branch " + b.branch + ", " + b.role + (b.trial ? ", trial " + b.trial : "") +
     (b.surviving ? ", of the surviving lineage" : "") + "; " +
     (b.parent === null ? "the root" : "from branch " + b.parent + " at clock " + short(b.created_clock)) +
-    "; ran " + count(b.clocks, "clock") + "; " + end +
+    "; ran " + count(b.clocks, "clock") + (b.label ? ", " + b.label : "") +
+    (Number.isFinite(number(b.loss)) ? ", loss " + short(b.loss) : "") +
+    (b.own === undefined ? "" : ", " + bytes(b.own) + " of its own") + "; " + end +
     (Object.keys(b.setting || {}).length > 0 ? "; " + settingText(b.setting) : "");
 }
 
@@ -68,13 +84,13 @@ export function treeTab(id, {now, said, failed}) {
   };
   const whole = button("whole", () => zoom(null), "small");
   whole.hidden = true;
-  let left = 64; // where the clocks begin
+  let left = 64, tall = ROW; // where the clocks begin; the height of a row
   const frame = drawing({
     title: "branches over the global clock", name: id + "-branches",
     label: "Tree of branches. Arrow keys go from branch to branch, + and - zoom.",
-    height: () => TOP + Math.max(1, rows.length) * ROW + 8,
+    height: () => TOP + Math.max(1, rows.length) * (tall = rowOf(rows.length)) + 8,
     draw, pick(x, y, clicked) {
-      const i = Math.floor((y - TOP) / ROW);
+      const i = Math.floor((y - TOP) / tall);
       if (!rows[i]) return undefined;
       if (clicked) choose(rows[i]);
       if (clicked || i !== at) { at = i; requestAnimationFrame(() => frame.draw()); }
@@ -94,7 +110,7 @@ export function treeTab(id, {now, said, failed}) {
         : Math.max(0, Math.min(rows.length - 1, at + step));
       choose(rows[at]);
       frame.draw();
-      frame.scroll.scrollTop = Math.max(0, TOP + at * ROW - frame.scroll.clientHeight / 2);
+      frame.scroll.scrollTop = Math.max(0, TOP + at * tall - frame.scroll.clientHeight / 2);
       return describe(rows[at]);
     },
     csv: () => [["branch", "parent", "type", "role", "trial", "surviving", "live", "created_clock",
@@ -129,14 +145,32 @@ export function treeTab(id, {now, said, failed}) {
     pressed = null;
   });
   frame.scroll.classList.add("tall");
-  const key = el("p.quiet", "Thick: the surviving lineage. Bars: slices that ran (of older ones, " +
+  const colours = el("p.legend", ...STATES.map(([colour, text]) => el("span", el("i.swatch.bar." + colour), text)));
+  const key = el("p.quiet", "Bars: slices that ran (of older ones, " +
     "from first to last clock). ● lives, × was freed. Drag to zoom. A branch that lives and is " +
     "clicked, or gone to with the arrow keys, can be forked.");
   const root = el("div.stacked", frame.root);
   frame.readout.after(byHand.root);
   byHand.root.hidden = true;
-  frame.body.append(key);
+  frame.body.append(colours, key);
 
+  // A fork, from its parent's row at that clock. Of the surviving lineage it is drawn
+  // in full; of the others only its ends, or they would be a comb of lines.
+  function joint(ctx, b, x, above, y, c) {
+    const whole = b.surviving || y - above <= 3 * JOINT;
+    ctx.lineWidth = b.surviving ? 2 : 1;
+    ctx.beginPath();
+    for (const [from, to] of whole ? [[above, y]] : [[above, above + JOINT / 2], [y - JOINT, y]]) {
+      ctx.moveTo(x, from);
+      ctx.lineTo(x, to);
+    }
+    ctx.stroke();
+    if (tall < TEXT) return;
+    ctx.beginPath();
+    ctx.arc(x, above, 2.5, 0, 2 * Math.PI);
+    ctx.fillStyle = c[colourOf(b)];
+    ctx.fill();
+  }
   function draw(ctx, width, height, c) {
     ctx.font = "600 " + c.font;
     const wide = width >= 500, name = (b) => b.branch + (wide ? " " + (b.trial ? "trial " + b.trial : b.role) : "");
@@ -161,35 +195,27 @@ export function treeTab(id, {now, said, failed}) {
       ctx.fillText(tick(at, digits), Math.min(x, width - 4), 10);
     }
     rows.forEach((b, i) => {
-      const y = TOP + i * ROW + ROW / 2, from = px(b.created_clock);
+      const y = TOP + (i + 0.5) * tall, from = px(b.created_clock);
       const bars = slices.get(b.branch) || [[b.first_clock, b.last_clock]];
       // A slice that is scheduled and runs is a bar already.
       const to = Math.max(from + 1, px(b.last_clock), px(bars.at(-1)[1]));
       if (i === at) {
         ctx.fillStyle = c.faint;
-        ctx.fillRect(0, y - ROW / 2, width, ROW);
+        ctx.fillRect(0, y - tall / 2, width, tall);
       }
       const parent = of.get(b.parent);
-      ctx.strokeStyle = b.surviving ? c.accent : c.quiet;
-      ctx.globalAlpha = b.surviving ? 1 : 0.55;
-      if (parent !== undefined) {
-        ctx.lineWidth = b.surviving ? 2 : 1;
-        ctx.beginPath();
-        ctx.moveTo(Math.round(from) + 0.5, TOP + parent * ROW + ROW / 2);
-        ctx.lineTo(Math.round(from) + 0.5, y);
-        ctx.stroke();
-      }
+      ctx.strokeStyle = c[colourOf(b)];
+      if (parent !== undefined) joint(ctx, b, Math.round(from) + 0.5, TOP + (parent + 0.5) * tall, y, c);
       ctx.lineWidth = b.surviving ? 2 : 1;
       ctx.beginPath();
       ctx.moveTo(from, y);
       ctx.lineTo(to, y);
       ctx.stroke();
-      ctx.fillStyle = b.surviving ? c.accent : c.second;
-      ctx.globalAlpha = b.surviving ? 1 : 0.8;
-      const tall = b.surviving ? 10 : 6;
+      ctx.fillStyle = c[colourOf(b)];
+      const thick = Math.max(2, tall * (b.surviving ? 0.55 : 0.35));
       for (const [s, e] of joined(bars, px))
-        ctx.fillRect(s, y - tall / 2, Math.max(1, e - s), tall);
-      ctx.globalAlpha = 1;
+        ctx.fillRect(s, y - thick / 2, Math.max(1, e - s), thick);
+      if (tall < TEXT && i !== at) return;
       ctx.textAlign = "center";
       ctx.fillStyle = b.live ? c.good : c.quiet;
       ctx.fillText(b.live ? "●" : "×", Math.min(width - 7, to + 8), y);
@@ -222,12 +248,18 @@ export function treeTab(id, {now, said, failed}) {
     return all;
   }
   async function refresh(run) {
-    const [tree, list] = await Promise.all([
+    const [tree, list, survey, {nodes}] = await Promise.all([
       get(runPath(id, "/tree"), {max_branches: BRANCHES,
       from: range ? Math.floor(range[0]) : undefined, to: range ? Math.ceil(range[1]) : undefined}),
-    latestSlices()]);
+    latestSlices(), get(runPath(id, "/survey"), {max_trials: TRIALS}), get(runPath(id, "/nodes"))]);
     const shown = rows[at] && rows[at].branch;
-    rows = walk(withRoot(tree.branches));
+    const judged = new Map(survey.columns.trial.map((t, i) => [t, i])), own = new Map();
+    for (const n of nodes) for (const b of n.branches) own.set(b.branch, (own.get(b.branch) || 0) + b.private_bytes);
+    rows = walk(withRoot(tree.branches)).map((b) => {
+      const i = judged.get(b.trial);
+      return {...b, own: b.live ? own.get(b.branch) : undefined,
+        ...i === undefined ? {} : {label: survey.columns.label[i], loss: survey.columns.loss[i]}};
+    });
     at = rows.findIndex((b) => b.branch === shown);
     state = run;
     byHand.update(run, rows.find((b) => b.branch === chosen));

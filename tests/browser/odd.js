@@ -36,6 +36,7 @@ function api(path) {
     "/trials": {trials: TRIALS, total: 4, next_page_token: null}, "/curve": {lineage: none, others},
     "/tree": {total: 1, branches: [{branch: 1, parent: null, type: "training", role: "trial", trial: 1, live: true,
       surviving: false, setting: {}, created_clock: 0, first_clock: 1, last_clock: 40, clocks: 40, freed_reason: null}]},
+    "/survey": {total: 0, rows: 0, columns: {trial: [], label: [], loss: []}, tunables: {}}, "/nodes": {nodes: []},
     "/schedule": {schedule: []}, "/epochs": {epochs: []}, "/decisions": {decisions: [], next_page_token: null}}[rest] ?? null;
 }
 

@@ -31,6 +31,9 @@ class Modules(unittest.TestCase):
     def test_what_the_page_must_not_say(self):
         self.tell("odd.js")
 
+    def test_the_tree_of_ten_and_of_a_thousand_branches(self):
+        self.tell("branches.js")
+
     def test_the_log_of_several_processes_and_its_end(self):
         self.tell("log.js")
 
