@@ -4,10 +4,12 @@
 //   #/                    all runs
 //   #/run/ID[/TAB]        one run
 //   #/compare/ID,ID,...   runs beside each other
+//   #/help[/WORD]         what words mean
 
 import {themeChanged} from "./canvas.js";
 import {follow, get, Refused, token, Unreachable} from "./data.js";
 import {compareView} from "./compare.js";
+import {helpView} from "./help.js";
 import {runView} from "./run.js";
 import {runsView} from "./runs.js";
 import {el, put} from "./text.js";
@@ -71,6 +73,7 @@ function wanted() {
   const [, kind, id, tab] = path.split("/").map(decodeURIComponent);
   if (kind === "run" && id) return {make: runView, id, tab: tab || ""};
   if (kind === "compare" && id) return {make: compareView, id};
+  if (kind === "help") return {make: helpView, id: id || ""};
   return {make: runsView, id: null};
 }
 

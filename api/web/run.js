@@ -6,6 +6,7 @@ import {clusterTab} from "./cluster.js";
 import {configTab} from "./config.js";
 import {controls} from "./control.js";
 import {get, Refused, runPath, saveModel} from "./data.js";
+import {explain} from "./help.js";
 import {logTab} from "./log.js";
 import {lossPlot} from "./loss.js";
 import {metricsPart} from "./metrics.js";
@@ -94,6 +95,7 @@ export function runView({id, tab, crumbs, notice}) {
     steer.update(run);
     steer.root.hidden = false;
     await shown.refresh(run);
+    explain(body);
     return !ENDED.has(run.status);
   }
   open(tab);

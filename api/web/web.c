@@ -14,6 +14,7 @@
 
 #define HTML "text/html; charset=utf-8"
 #define SCRIPT "text/javascript; charset=utf-8"
+#define TEXT "text/plain; charset=utf-8"
 #define STYLE "text/css; charset=utf-8"
 
 #define WEB_FILES(X)                                                           \
@@ -29,6 +30,8 @@
     X(web_search_js, "search.js", SCRIPT, "api/web/search.js")                 \
     X(web_run_js, "run.js", SCRIPT, "api/web/run.js")                          \
     X(web_loss_js, "loss.js", SCRIPT, "api/web/loss.js")                       \
+    X(web_help_js, "help.js", SCRIPT, "api/web/help.js")                       \
+    X(web_glossary_md, "glossary.md", TEXT, "docs/glossary.md")                \
     X(web_trials_js, "trials.js", SCRIPT, "api/web/trials.js")                 \
     X(web_verdict_js, "verdict.js", SCRIPT, "api/web/verdict.js")              \
     X(web_tree_js, "tree.js", SCRIPT, "api/web/tree.js")                       \

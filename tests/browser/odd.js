@@ -63,6 +63,18 @@ async function searching(page) {
   assert.ok(await page.getByText("its points").isHidden());
 }
 
+// Each word that has a "?" is one of the glossary, and is there.
+async function helps(page) {
+  const mark = page.getByRole("link", {name: /^what is label\? the verdict on a trial/});
+  await page.goto(ORIGIN + "/#/run/new-1/trials");
+  await mark.waitFor();
+  const texts = await page.locator("a.help").evaluateAll((all) => all.map((a) => a.parentNode.textContent));
+  assert.ok(texts.length >= 6, texts.join());
+  await mark.click();
+  await page.locator("dt.asked", {hasText: "label"}).waitFor();
+  assert.ok(await page.locator("dd").count() > 50);
+}
+
 async function verdicts(page) {
   await page.goto(ORIGIN + "/#/run/new-1/trials");
   for (const [n, says] of [[1, /^Unstable, since it has not the 10 windows/], [2, /^Unstable, since the loss did not fall/],
@@ -112,6 +124,7 @@ tell(async (browser, page, faults) => {
   watch(other, faults);
   await openPage(other, ORIGIN, api, "#/run/new-1");
   await searching(other);
+  await helps(other);
   await verdicts(other);
   await forksTheBeginning(other);
   await dialogsBegin(other);

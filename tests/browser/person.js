@@ -57,6 +57,8 @@ async function openPage(page, origin, api, hash = "") {
   await page.route(origin + "/**", (route) => {
     const {pathname, searchParams} = new URL(route.request().url());
     if (pathname === "/") return route.fulfill({contentType: "text/html", body: file("index.html")});
+    if (pathname === "/web/glossary.md") return route.fulfill({contentType: "text/plain",
+      body: fs.readFileSync(path.join(WEB, "../../docs/glossary.md"))});
     if (pathname.startsWith("/web/")) return route.fulfill({
       contentType: TYPES[path.extname(pathname)], body: file(pathname.slice(5))});
     if (pathname.endsWith("/events")) return route.fulfill({contentType: "text/event-stream", body: "retry: 600000\n\n"});
