@@ -64,7 +64,7 @@ static void every_committed_input_replays_clean(void **state)
         targets++;
     }
     closedir(dir);
-    assert_true(targets >= 41);
+    assert_true(targets >= 44);
 }
 
 int main(void)
