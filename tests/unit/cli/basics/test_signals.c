@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { ROUNDS = 100, FAR_MS = 600000, WAIT_MS = 60000 };
@@ -68,10 +69,43 @@ static void signals_guard_tells_what_it_hears(void **state)
     signals_close(fd);
 }
 
+/* How a process ends that gets @number, is guarded for SOON_MS, and does
+ * nothing for @wait_ms, or for ever where that is below 0. */
+static int end_after(int number, int wait_ms)
+{
+    enum { SOON_MS = 50 };
+    pid_t child = fork();
+    int fd, status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (signals_open_guarded(&fd, SOON_MS, true, NULL))
+            _exit(1);
+        kill(getpid(), number);
+        next(fd);
+        poll(NULL, 0, wait_ms);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* A scheduler's warning ends nothing, however long the run goes on; what is to
+ * end has its time, and then ends. */
+static void signals_guard_lets_a_warned_process_live(void **state)
+{
+    (void)state;
+    assert_int_equal(end_after(SIGUSR1, 500), 0);
+    assert_int_equal(end_after(SIGXCPU, 500), 0);
+    assert_int_equal(end_after(SIGTERM, -1), 128 + SIGTERM);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signals_guard_tells_what_it_hears),
+        cmocka_unit_test(signals_guard_lets_a_warned_process_live),
         cmocka_unit_test(signals_guard_ends_with_its_close),
     };
 
