@@ -11,7 +11,9 @@
 /* The components that are no body and no answer of a route. */
 static const char components[] =
     "{\"securitySchemes\": {\"token\": {\"type\": \"http\", \"scheme\": "
-    "\"bearer\", \"description\": \"the file `token` of the state folder\"}},"
+    "\"bearer\", \"description\": \"the file `token` of the state folder, or a "
+    "named token whose role is at least the one that a route names: read, run, "
+    "admin\"}},"
     "\"responses\": {\"problem\": {\"description\": \"refused, with every "
     "fault\", \"content\": {\"application/problem+json\": {\"schema\": "
     "{\"$ref\": \"#/components/schemas/problem\"}}}}},"
@@ -203,6 +205,15 @@ static json_t *body_of(const struct command_body *body)
                      "example", example);
 }
 
+/* The role stands where OpenAPI has one for a scheme that is no OAuth's. What
+ * only reads may need no token at all: that is the server's setting. */
+static json_t *security_of(const struct route *route)
+{
+    return route->role == ROLE_READ
+               ? json_pack("[{s:[s]}, {}]", "token", role_name(route->role))
+               : json_pack("[{s:[s]}]", "token", role_name(route->role));
+}
+
 static json_t *operation_of(const struct route *route)
 {
     char id[128];
@@ -212,13 +223,13 @@ static json_t *operation_of(const struct route *route)
     o = json_pack("{s:s, s:s, s:o, s:o}", "operationId", id, "summary",
                   route->summary, "parameters", params_of(route), "responses",
                   responses_of(route));
-    if (!o || !writes(route))
-        return o;
-    assert(route->command->body);
-    if (json_object_set_new(o, "security", json_pack("[{s:[]}]", "token")) !=
-            0 ||
-        json_object_set_new(o, "requestBody", body_of(route->command->body)) !=
-            0) {
+    if (!o)
+        return NULL;
+    if ((route->role >= ROLE_READ &&
+         json_object_set_new(o, "security", security_of(route)) != 0) ||
+        (writes(route) &&
+         json_object_set_new(o, "requestBody", body_of(route->command->body)) !=
+             0)) {
         json_decref(o);
         return NULL;
     }
