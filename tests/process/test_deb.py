@@ -210,5 +210,40 @@ class Story(Deb):
         self.assertNotIn("kept", self.read("emptied"))
 
 
+class Image(Deb):
+    def blob(self, descriptor):
+        kind, digest = descriptor["digest"].split(":")
+        data = (self.folder / "oci/blobs" / kind / digest).read_bytes()
+        self.assertEqual(hashlib.sha256(data).hexdigest(), digest)
+        self.assertEqual(len(data), descriptor["size"])
+        return data
+
+    def test_recipe_makes_an_image_that_trains(self):
+        shutil.copy(self.deb("mltune"), self.folder)
+        self.write("config.json", harness.mlr_config(max_epochs=1))
+        os.chmod(self.folder, 0o755)
+        told(FIXTURES / "image.sh", ROOT / "deploy/Containerfile", BARE,
+             self.folder)
+        read = {name: (self.folder / name).read_text()
+                for name in ("user", "owner", "left", "result.json")}
+        self.assertEqual(read["user"], "mltune\n")
+        self.assertEqual(read["owner"], "700 mltune\n700 mltune\n")
+        self.assertEqual(read["left"].split(),
+                         ["/tmp:", "/var/lib/apt/lists:"])
+        self.assertEqual(json.loads(read["result.json"])["status"], "finished")
+        # What is told to whoever starts it, in the form of the OCI.
+        index = json.loads((self.folder / "oci/index.json").read_text())
+        manifest = json.loads(self.blob(index["manifests"][0]))
+        for layer in manifest["layers"]:
+            self.blob(layer)
+        config = json.loads(self.blob(manifest["config"]))["config"]
+        self.assertEqual(config["User"], "mltune")
+        self.assertEqual(config["Volumes"], {"/var/lib/mltune": {}})
+        unit = (ROOT / "deploy/mltune.service").read_text()
+        words = re.search(r"(?m)^ExecStart=\S+/(mltune .*)$", unit)[1].split()
+        self.assertEqual(config["Entrypoint"], ["/usr/bin/mltune"])
+        self.assertEqual(config["Cmd"], words[1:])
+
+
 if __name__ == "__main__":
     unittest.main()
