@@ -16,8 +16,8 @@ static json_t *about(const struct session *s, const char *message)
     if (json_object_set_new(o, "run", json_string(s->folder.id)) ||
         json_object_set_new(o, "name", json_string(s->o->tuner->name)) ||
         json_object_set_new(o, "metric_name",
-                            h->started && h->run.metric[0]
-                                ? json_string(h->run.metric)
+                            history_started(h) && history_run(h)->metric[0]
+                                ? json_string(history_run(h)->metric)
                                 : json_null()) ||
         json_object_set_new(o, "message", json_string(message))) {
         json_decref(o);

@@ -26,7 +26,7 @@ static char *read_event(void)
     while ((n = read(STDIN_FILENO, piece, sizeof(piece))) != 0) {
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 || t.len + (size_t)n > EVENT_BYTES_MAX) {
+        if (n < 0 || text_length(&t) + (size_t)n > EVENT_BYTES_MAX) {
             text_deinit(&t);
             return NULL;
         }

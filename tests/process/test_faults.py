@@ -102,7 +102,8 @@ SILENT = "libpgm"
 # process, too.
 THEIRS = re.compile(r"^Assertion failed: .* \(src/\w+\.[ch]pp:\d+\)"
                     r"|^\w+: nss_database\.c:\d+: .*Assertion .*"
-                    r"|^AddressSanitizer: CHECK failed: sanitizer_\w+\.cpp.*",
+                    r"|^AddressSanitizer: CHECK failed: sanitizer_\w+\.cpp.*"
+                    r"|^Unexpected error\.$",  # glibc's own
                     re.M)
 FAULTS = ("Sanitizer", "runtime error:", "Assertion")
 
