@@ -299,7 +299,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_CHOSEN = $(if $(T),$(foreach f,$(FUZZERS),$(if $(findstring $(T),$(f)),$(f))),$(FUZZERS))
 $(B)/fuzz_head: $(patsubst %,$(B)/obj/tests/sim/%.o,disk disk_vfs)
 $(FUZZERS): $(B)/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/asan_options.o $(ARCHIVE)
-	$(Q)$(CC) $(LINK_FLAGS) -fsanitize=fuzzer $^ $(LIBS) -o $@
+	$(Q)$(CC) $(LINK_FLAGS) -fsanitize=fuzzer $(filter-out %.a,$^) $(filter %.a,$^) $(LIBS) -o $@
 .PHONY: fuzz fuzz-grow
 ifeq ($(V),fuzz)
 fuzz: $(FUZZ_CHOSEN)
