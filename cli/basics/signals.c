@@ -186,6 +186,20 @@ static enum err open_ends(struct guard *g, struct fault *f)
     return fault_errno(f, ERR_IO, failed, "signals");
 }
 
+/* It takes no signal itself: one that the program has blocked in its own thread
+ * later, a terminal's Ctrl-Z, would find this one open. */
+static int start_guard(struct guard *g)
+{
+    sigset_t all, before;
+    int failed;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    failed = pthread_create(&g->thread, NULL, stand_guard, g);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
 enum err signals_open_guarded(int *fd, int ms, bool warnings, struct fault *f)
 {
     struct guard *g = &guard;
@@ -210,7 +224,7 @@ enum err signals_open_guarded(int *fd, int ms, bool warnings, struct fault *f)
         signal(SIGXCPU, SIG_DFL);
     }
     if (!failed)
-        failed = pthread_create(&g->thread, NULL, stand_guard, g);
+        failed = start_guard(g);
     if (failed) {
         close(g->from);
         close_ends(g);

@@ -335,7 +335,7 @@ static void tokens_added_at_once_are_all_there(void **state)
     (void)state;
     for (int p = 0; p < PROCESSES; p++)
         if (fork() == 0) {
-            char secret[TOKENS_SECRET_LEN + 1], name[16];
+            char secret[TOKENS_SECRET_LEN + 1], name[32];
             enum err err = ERR_OK;
 
             for (int i = 0; i < EACH && !err; i++) {
