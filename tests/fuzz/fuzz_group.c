@@ -18,6 +18,7 @@ struct tuner_side {
         uint64_t clocks; /* reported */
     } of[GROUP_ASKED][GROUP_NODES];
     bool joined[GROUP_ASKED]; /* its one answer */
+    bool cut[GROUP_STEPS];    /* by operation: a slice is cut once */
     size_t len;
     op_id last;
 };
@@ -83,6 +84,7 @@ static void ask(struct tuner_side *s, struct bytes_in *in)
         MSG_FREE,   MSG_SNAPSHOT, MSG_RESTORE,  MSG_SAVE,     MSG_ROWS};
     struct msg m = {.kind = kinds[in_below(in, 10)], .op = s->last + 1};
     bool leaves = false;
+    op_id back;
 
     if (s->len == GROUP_ASKED)
         return;
@@ -99,7 +101,11 @@ static void ask(struct tuner_side *s, struct bytes_in *in)
                                   .report_every = 1};
         break;
     case MSG_CUT:
-        m.cut.target = s->last - in_below(in, 4);
+        back = in_below(in, 4);
+        m.cut.target = back < s->last ? s->last - back : s->last;
+        if (s->cut[m.cut.target])
+            return;
+        s->cut[m.cut.target] = true;
         break;
     case MSG_FREE:
         m.free.branch = 1 + (branch_id)in_below(in, 4);
