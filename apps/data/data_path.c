@@ -134,6 +134,25 @@ static bool has_wildcard(const char *spec)
     return strpbrk(spec, "*?[") != NULL;
 }
 
+/* Parts of the path with wildcards: what is looked at multiplies with each, and
+ * with each way back up (`*` `/` `..`) it never ends. */
+static size_t wild_parts(const char *spec)
+{
+    size_t parts = 0;
+    bool wild = false;
+
+    for (;; spec++) {
+        if (*spec && strchr("*?[", *spec))
+            wild = true;
+        if (*spec != '/' && *spec)
+            continue;
+        parts += wild;
+        wild = false;
+        if (!*spec)
+            return parts;
+    }
+}
+
 /* @folder as a pattern that matches itself, then @spec. */
 static char *join_pattern(const char *folder, const char *spec)
 {
@@ -191,6 +210,10 @@ static enum err find_at(struct data_files *files, char *path, const char *spec,
     }
     if (err == ERR_INVAL || !has_wildcard(spec))
         return fault_set(f, err, "%s", why.text);
+    if (wild_parts(spec) > DATA_WILD_PARTS_MAX)
+        return fault_set(f, ERR_INVAL,
+                         "%s: %zu parts of it have wildcards; at most %d may",
+                         spec, wild_parts(spec), DATA_WILD_PARTS_MAX);
     pattern = join_pattern(folder, spec);
     if (!pattern)
         return fault_set(f, ERR_NOMEM, "%s: out of memory", path);

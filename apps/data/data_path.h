@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { DATA_WILD_PARTS_MAX = 4 }; /* parts of a glob that have wildcards */
+
 /* Zeroed: none. */
 struct data_files {
     char **path; /* [count] sorted; owned with their texts */
@@ -19,7 +21,8 @@ void data_files_deinit(struct data_files *files);
 
 /* Regular files meant by @spec; where it is relative it starts at @folder. Of a
  * folder: all but hidden ones. Errors: ERR_NOENT (nothing there, or a glob that
- * matches nothing), ERR_IO, ERR_NOMEM. */
+ * matches nothing), ERR_INVAL (more than DATA_WILD_PARTS_MAX), ERR_IO,
+ * ERR_NOMEM. */
 enum err data_files_find(const char *spec, const char *folder,
                          struct data_files *out, struct fault *f);
 

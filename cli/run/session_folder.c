@@ -67,7 +67,8 @@ static enum err read_text(const json_t *o, const char *name,
 static enum err read_session(const char *path, char folder[FILE_PATH_MAX],
                              char out[FILE_PATH_MAX], struct fault *f)
 {
-    enum { BYTES_MAX = 4 * FILE_PATH_MAX };
+    /* Two paths of which each byte may be written as \u007f. */
+    enum { BYTES_MAX = 2 * 6 * FILE_PATH_MAX + 64 };
     char *text = NULL;
     json_t *o = NULL;
     size_t len = 0;

@@ -43,6 +43,7 @@ static struct {
     uint64_t samples, validation, parts;
     uint32_t workers;
     bool over, damage; /* the next record is damaged */
+    bool spoiled;      /* one was: those after it may not fit to it */
 } play;
 
 /* ---- what the tuner wants ------------------------------------------------ */
@@ -66,13 +67,15 @@ static void journal(const struct record *r)
         must(!err || play.damage);
         if (!err) {
             err = history_apply(&play.history, &back);
-            must(err == ERR_OK || play.damage || play.lives > 1);
+            must(err == ERR_OK || play.damage || play.spoiled ||
+                 play.lives > 1);
             record_deinit(&back);
         }
         json_decref(read);
     } else {
         must(play.damage);
     }
+    play.spoiled |= play.damage;
     play.damage = false;
     mem_free(text);
 }

@@ -149,6 +149,8 @@ static void load_images_refuses_what_is_no_set(void **state)
     expect_no_images("m", ERR_NOENT, "no file in it");
     expect_no_images("none", ERR_NOENT, "none");
     expect_no_images("no*ne", ERR_NOENT, "no file matches");
+    expect_no_images("*/*/n[o]/n?", ERR_NOENT, "no file matches");
+    expect_no_images("*/../*/../*/../*/../*/x", ERR_INVAL, "at most 4 may");
     scratch_text("m/a.csv", "1,2,3,4,5\n");
     scratch_text("r.tsv", "1\t2\t3\n");
     expect_no_images("m", ERR_UNSUPPORTED, "found a.csv (csv)");
