@@ -19,6 +19,7 @@ MODULES := base branches ps searchers tuner api cli apps
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 UNITDIR ?= $(PREFIX)/lib/systemd/system
+ZSHDIR ?= site-functions
 DESTDIR ?=
 # Debian's own interpreter has numpy and zmq; a pyenv in PATH does not.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
@@ -128,10 +129,13 @@ $(B)/mltune: $(MAIN_OBJ) $(ARCHIVE)
 
 # Each part's own rules: programs that drive the parameter server, benchmarks.
 -include api/api.mk
+-include cli/cli.mk
+-include ps/space/cuda/cuda.mk
 -include apps/direct/direct.mk
 -include apps/examples/examples.mk
 -include apps/plugins/plugins.mk
 -include tests/bench/bench.mk
+-include tests/cuda/cuda.mk
 
 # ---- tests -------------------------------------------------------------------
 
@@ -227,6 +231,15 @@ process: all $(NODE_MODULES) $(FAULT_SHIM) $(PACKAGED)
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) MLTUNE_JOBS=$(shell expr $(JOBS) + 1) \
 		tests/process/run $(T)
 
+# Each view and dialog of the page at three widths, light and dark, of runs that are
+# made for it.
+SCREENSHOTS ?= $(CURDIR)/build/screenshots
+.PHONY: screenshots
+screenshots:
+	@mkdir -p $(SCREENSHOTS)
+	@MLTUNE_SHOTS=$(SCREENSHOTS) $(MAKE) --no-print-directory process T=test_views
+	@echo "in $(SCREENSHOTS)"
+
 # Whoever of a run is killed with SIGKILL, wherever, until so many kills were made;
 # SEED=s draws others, FIRST=n begins with the n-th.
 .PHONY: kill-test
@@ -297,7 +310,7 @@ bench: bench-run
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
 FUZZ_CHOSEN = $(if $(T),$(foreach f,$(FUZZERS),$(if $(findstring $(T),$(f)),$(f))),$(FUZZERS))
-$(B)/fuzz_head: $(patsubst %,$(B)/obj/tests/sim/%.o,disk disk_vfs)
+$(B)/fuzz_head $(B)/fuzz_salvage: $(patsubst %,$(B)/obj/tests/sim/%.o,disk disk_vfs)
 $(FUZZERS): $(B)/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/asan_options.o $(ARCHIVE)
 	$(Q)$(CC) $(LINK_FLAGS) -fsanitize=fuzzer $(filter-out %.a,$^) $(filter %.a,$^) $(LIBS) -o $@
 .PHONY: fuzz fuzz-grow
@@ -315,7 +328,7 @@ endif
 # ---- lint --------------------------------------------------------------------
 
 C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h' 2>/dev/null || find . -name '*.[ch]')
-LINT_HEADERS = $(filter %.h,$(C_FILES))
+LINT_HEADERS = $(filter-out tests/cuda/%,$(filter %.h,$(C_FILES)))
 TIDY_SRCS = $(filter %.c,$(filter-out tests/%,$(C_FILES)))
 # Paths that the analyzer follows in a function: with clang's own 225000 it takes
 # three times as long, which is for `make lint-tidy TIDY_NODES=225000`.
@@ -396,10 +409,11 @@ install: all
 install-built: # without building anything
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig \
 		$(DESTDIR)$(PREFIX)/include/mltune $(DESTDIR)$(PREFIX)/share/man/man1 \
-		$(DESTDIR)$(PREFIX)/share/man/man3
+		$(DESTDIR)$(PREFIX)/share/man/man3 $(DESTDIR)$(PREFIX)/share/man/man5
 	install -m 755 $(B)/mltune $(DESTDIR)$(PREFIX)/bin/
 	install -d $(DESTDIR)$(PREFIX)/lib/mltune/plugins
 	install -m 644 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/mltune/plugins/
+	$(if $(CUDA_PLUGIN),install -m 644 $(CUDA_PLUGIN) $(DESTDIR)$(PREFIX)/lib/mltune/)
 	install -m 755 apps/plugins/*.py $(DESTDIR)$(PREFIX)/lib/mltune/plugins/
 	rm -rf $(DESTDIR)$(PREFIX)/lib/mltune/python/mltune
 	install -d $(DESTDIR)$(PREFIX)/lib/mltune/python/mltune
@@ -414,8 +428,13 @@ install-built: # without building anything
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	for v in $$($(B)/mltune --help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do \
 		$(B)/mltune man $$v >$(DESTDIR)$(PREFIX)/share/man/man1/mltune-$$v.1 || exit 1; done
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(B)/mltune man config >$(DESTDIR)$(PREFIX)/share/man/man5/mltune-config.5
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/$(ZSHDIR) \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	$(B)/mltune completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mltune
+	$(B)/mltune completions zsh >$(DESTDIR)$(PREFIX)/share/zsh/$(ZSHDIR)/_mltune
+	$(B)/mltune completions fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/mltune.fish
 	$(PS_PAGE) >$(DESTDIR)$(PREFIX)/share/man/man3/mltune-ps.3
 	for name in $$(awk -f docs/man/header.awk -v names=1 $(PS_HEADER)); do \
 		echo '.so man3/mltune-ps.3' \
@@ -460,7 +479,7 @@ clean:
 help:
 	@echo 'make demo                 set up, build, train on generated data'
 	@echo 'make test                 set up, lint, every tier of tests'
-	@echo 'make                      build/release/mltune and libmltune.so'
+	@echo 'make [CUDA=/usr/local/cuda]  build/release/mltune, libmltune.so; where nvcc is, libmltune-cuda.so'
 	@echo 'make unit [T=name]        C tests; V=asan|tsan|debug|cov for other builds'
 	@echo 'make process [T=name]     tests of the whole program'
 	@echo 'make kill-test [KILLS=200] [SEED=1]  runs killed at calls and moments, and resumed'

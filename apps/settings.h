@@ -46,8 +46,9 @@ int settings_fault(const struct fault *f, struct mlt_error *err);
     "\"name\": {\"type\": \"string\", \"const\": \"" app "\"," \
     " \"description\": \"the application\"}," \
     "\"data\": {\"type\": \"string\", \"minLength\": 1," \
-    " \"description\": \"" kind ": a file, a folder, a glob, or gen:...\"}," \
+    " \"x-file\": \"data\", \"description\": \"" kind ": a file, a folder, a glob, or gen:...\"}," \
     "\"test\": {\"type\": \"string\", \"minLength\": 1," \
+    " \"x-file\": \"data\"," \
     " \"description\": \"validation data, named like data\"}"
 /* clang-format on */
 

@@ -43,6 +43,8 @@
       "they are dropped")                                                      \
     X(NODE_GRACE, 3000, "what a node still does when it is to end",            \
       "its process ends without it")                                           \
+    X(DEVICE, 60000, "work that was put into a stream of a GPU",               \
+      "its branch fails")                                                      \
     /* between nodes */                                                        \
     X(NODES_MEET, 3600000, "the nodes of a run to find one another",           \
       "they end; the run ends")                                                \
@@ -98,6 +100,12 @@
     X(COMMAND, 30000, "a run's answer to a command over HTTP", "503")          \
     X(CLIENT, 45000, "a server's answer to the command line",                  \
       "the verb fails, exit code 69")                                          \
+    X(OPEN, 30000,                                                             \
+      "the answer of a service that `mltune open` finds or starts",            \
+      "one that it started is ended; the verb fails, exit code 69")            \
+    X(LOOKUP, 15000,                                                           \
+      "an answer of the system's resolver: the address of a name",             \
+      "nobody answers there, exit code 69")                                    \
     X(HTTP_SILENT, 30000, "the first byte of a client, by TCP",                \
       "its head is waited for")                                                \
     X(HTTP_HEAD, 10000, "the head of a request; 1 s where clients crowd",      \

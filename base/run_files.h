@@ -5,4 +5,10 @@
 /* The configuration as it was given. */
 #define RUN_GIVEN "given.json"
 
+/* The folder of what a model needs of the data (ps/node/kept_io.h). */
+#define RUN_KEPT "kept"
+
+/* What people wrote to it (cli/state/notes_file.h). */
+#define RUN_NOTES "notes.json"
+
 #endif

@@ -97,6 +97,12 @@ void text_deinit(struct text *t)
     memset(t, 0, sizeof(*t));
 }
 
+void text_reset(struct text *t)
+{
+    t->len = 0;
+    t->no_memory = false;
+}
+
 /* 0xc0 and 0xc1 would begin a form that is too long, from 0xf5 on one beyond
  * U+10FFFF. */
 size_t text_utf8_begins(char byte)

@@ -30,6 +30,9 @@ char *text_take(struct text *t);
 
 void text_deinit(struct text *t);
 
+/* Empties @t; its memory is kept. */
+void text_reset(struct text *t);
+
 /* For who only reads it: the text so far ("" before anything was written), its
  * bytes without the end, and whether memory ran out. Borrowed until the next
  * write. */

@@ -3,7 +3,6 @@
 #include "base/mem.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* Free blocks are closed to everybody under the address sanitizer, which sees
@@ -45,7 +44,7 @@ static void block_open(const void *p, uint64_t bytes)
 
 void pool_init(struct pool *p, const struct slab_ops *ops)
 {
-    assert(ops->map && ops->unmap);
+    assert(ops->map && ops->touch && ops->unmap);
     memset(p, 0, sizeof(*p));
     p->ops = ops;
 }
@@ -61,6 +60,7 @@ void pool_deinit(struct pool *p)
     for (size_t i = 0; i < p->slabs; i++)
         slab_deinit(p, &p->slab[i]);
     mem_free(p->slab);
+    mem_free(p->fresh);
     mem_free(p->class);
     memset(p, 0, sizeof(*p));
 }
@@ -73,7 +73,9 @@ static enum err add_class(struct pool *p, uint32_t item_bytes,
                  p->classes + 1))
         return ERR_NOMEM;
     p->class[p->classes] = (struct pool_class){.item_bytes = item_bytes,
-                                               .block_bytes = block_bytes};
+                                               .block_bytes = block_bytes,
+                                               .fresh = SIZE_MAX,
+                                               .fresh_last = SIZE_MAX};
     *out = p->classes++;
     return ERR_OK;
 }
@@ -128,11 +130,14 @@ static bool missing_bytes(const struct pool *p, const uint64_t need[],
 
 /* ---- slabs --------------------------------------------------------------- */
 
-/* One more slab. Errors: ERR_NOMEM; nothing changed. */
+/* One more slab, and room for a piece of each class. Errors: ERR_NOMEM; nothing
+ * changed. */
 static enum err add_slab(struct pool *p, size_t bytes, unsigned char **base)
 {
     if (mem_grow((void **)&p->slab, &p->slabs_capacity, sizeof(*p->slab),
-                 p->slabs + 1))
+                 p->slabs + 1) ||
+        mem_grow((void **)&p->fresh, &p->freshes_capacity, sizeof(*p->fresh),
+                 p->freshes + p->classes))
         return ERR_NOMEM;
     *base = p->ops->map(bytes);
     if (!*base)
@@ -142,23 +147,22 @@ static enum err add_slab(struct pool *p, size_t bytes, unsigned char **base)
     return ERR_OK;
 }
 
-/* Puts @count items at @items, with their blocks at @blocks, on the free list:
- * the last one first, so that they are taken in the order of their addresses.
- */
-static void carve_class(struct pool_class *c, uint64_t count,
+/* @count fresh items of class @c at @items, with their blocks at @blocks. */
+static void carve_class(struct pool *p, struct pool_class *c, uint64_t count,
                         unsigned char *items, unsigned char *blocks)
 {
-    for (uint64_t i = count; i-- > 0;) {
-        struct pool_item *item =
-            (struct pool_item *)(items + i * c->item_bytes);
+    size_t piece = p->freshes;
 
-        if (c->block_bytes) {
-            ((struct pool_block *)item)->bytes = blocks + i * c->block_bytes;
-            block_close(blocks + i * c->block_bytes, c->block_bytes);
-        }
-        item->next = c->free;
-        c->free = item;
-    }
+    if (count == 0)
+        return;
+    assert(piece < p->freshes_capacity);
+    p->fresh[p->freshes++] =
+        (struct pool_fresh){items, blocks, count, false, SIZE_MAX};
+    if (c->fresh == SIZE_MAX)
+        c->fresh = piece;
+    else
+        p->fresh[c->fresh_last].next = piece;
+    c->fresh_last = piece;
     c->total += count;
 }
 
@@ -171,10 +175,11 @@ static void carve(struct pool *p, const uint64_t need[], unsigned char *base,
 
     for (size_t i = 0; i < p->classes; i++)
         items += missing(&p->class[i], need[i]) * p->class[i].block_bytes;
+    block_close(base, (uint64_t)(items - base));
     for (size_t i = 0; i < p->classes; i++) {
         uint64_t n = missing(&p->class[i], need[i]);
 
-        carve_class(&p->class[i], n, items, blocks);
+        carve_class(p, &p->class[i], n, items, blocks);
         items += n * p->class[i].item_bytes;
         blocks += n * p->class[i].block_bytes;
     }
@@ -198,16 +203,71 @@ enum err pool_ensure(struct pool *p, const uint64_t need[])
     return err;
 }
 
+static enum err touch_piece(struct pool *p, const struct pool_class *c,
+                            struct pool_fresh *piece)
+{
+    enum err err = ERR_OK;
+
+    if (piece->touched)
+        return ERR_OK;
+    if (c->block_bytes)
+        err = p->ops->touch(piece->blocks, piece->count * c->block_bytes);
+    if (!err)
+        err = p->ops->touch(piece->items, piece->count * c->item_bytes);
+    piece->touched = !err;
+    return err;
+}
+
+enum err pool_touch(struct pool *p)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < p->classes && !err; i++) {
+        const struct pool_class *c = &p->class[i];
+
+        for (size_t at = c->fresh; at != SIZE_MAX && !err;
+             at = p->fresh[at].next)
+            err = touch_piece(p, c, &p->fresh[at]);
+    }
+    return err;
+}
+
 /* ---- items --------------------------------------------------------------- */
+
+static struct pool_item *take_free(struct pool_class *c)
+{
+    struct pool_item *item = c->free;
+
+    c->free = item->next;
+    return item;
+}
+
+/* The fresh item with the lowest address of the class's first piece. */
+static struct pool_item *take_fresh(struct pool *p, struct pool_class *c)
+{
+    struct pool_fresh *piece;
+    struct pool_item *item;
+
+    assert(c->fresh != SIZE_MAX);
+    piece = &p->fresh[c->fresh];
+    assert(piece->count > 0);
+    item = (struct pool_item *)piece->items;
+    if (c->block_bytes)
+        ((struct pool_block *)item)->bytes = piece->blocks;
+    piece->items += c->item_bytes;
+    piece->blocks += c->block_bytes;
+    if (--piece->count == 0)
+        c->fresh = piece->next;
+    return item;
+}
 
 struct pool_item *pool_take(struct pool *p, size_t class)
 {
     struct pool_class *c = &p->class[class];
-    struct pool_item *item = c->free;
+    struct pool_item *item;
 
     assert(class < p->classes);
-    assert(item != NULL);
-    c->free = item->next;
+    item = c->free ? take_free(c) : take_fresh(p, c);
     c->used++;
     item->refs = 1;
     item->seen = 0;
@@ -247,6 +307,8 @@ void pool_check(const struct pool *p)
 
         for (const struct pool_item *f = c->free; f; f = f->next)
             free++;
+        for (size_t at = c->fresh; at != SIZE_MAX; at = p->fresh[at].next)
+            free += p->fresh[at].count;
         assert(c->used + free == c->total);
         bytes += c->total * pool_class_bytes(p, i);
     }

@@ -45,16 +45,20 @@ static unsigned char *map_aligned(size_t bytes, size_t align)
     return p + head;
 }
 
-/* False when the memory is not there. */
-static int touch(unsigned char *p, size_t bytes, size_t page)
+static enum err system_touch(void *at, size_t bytes)
 {
-    if (madvise(p, bytes, MADV_POPULATE_WRITE) == 0)
-        return 1;
+    size_t page = page_bytes();
+    uintptr_t begin = round_up((uintptr_t)at, page);
+    uintptr_t end = ((uintptr_t)at + bytes) / page * page;
+
+    if (begin >= end ||
+        madvise((void *)begin, end - begin, MADV_POPULATE_WRITE) == 0)
+        return ERR_OK;
     if (errno != EINVAL)
-        return 0;
-    for (size_t at = 0; at < bytes; at += page)
-        *(volatile unsigned char *)(p + at) = 0;
-    return 1;
+        return ERR_NOMEM;
+    for (; begin < end; begin += page)
+        *(volatile unsigned char *)begin = 0;
+    return ERR_OK;
 }
 
 static void *system_map(size_t bytes)
@@ -71,10 +75,7 @@ static void *system_map(size_t bytes)
         return NULL;
     if (huge) /* advice: without huge pages it is slower, not wrong */
         (void)madvise(p, rounded, MADV_HUGEPAGE);
-    if (touch(p, rounded, page))
-        return p;
-    munmap(p, rounded);
-    return NULL;
+    return p;
 }
 
 static void system_unmap(void *slab, size_t bytes)
@@ -85,7 +86,7 @@ static void system_unmap(void *slab, size_t bytes)
 
 const struct slab_ops *slab_system(void)
 {
-    static const struct slab_ops ops = {system_map, system_unmap};
+    static const struct slab_ops ops = {system_map, system_touch, system_unmap};
 
     return &ops;
 }

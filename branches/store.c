@@ -227,8 +227,11 @@ static enum err take_memory(struct store *s, uint64_t units)
 
 enum err store_prepare(struct store *s, uint32_t branches)
 {
+    enum err err;
+
     assert(s->started);
-    return take_memory(s, s->units + branches);
+    err = take_memory(s, s->units + branches);
+    return err ? err : pool_touch(&s->pool);
 }
 
 uint64_t store_branch_bytes(const struct store *s)

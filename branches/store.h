@@ -73,7 +73,8 @@ struct store_stats {
     uint64_t limit_bytes;
     uint64_t reserved_bytes; /* worst case of all live branches */
     uint64_t in_use_bytes;   /* chunks and nodes that a branch refers to */
-    uint64_t pool_bytes;     /* slabs taken from the system */
+    uint64_t held_bytes; /* of that, chunks that branches wrote, each once */
+    uint64_t pool_bytes; /* slabs taken from the system */
     uint64_t chunks_in_use;
     uint64_t chunks_shared;  /* all that are not private */
     uint64_t chunks_private; /* reached by one branch alone */
@@ -83,8 +84,10 @@ struct store_stats {
     uint32_t branches;
 };
 
-/* Bytes of the chunks that a branch refers to: those that others refer to as
- * well, and those that only it does. Chunks of initial rows count nowhere. */
+/* Bytes of the chunks that a branch refers to, as they lie in the pool: those
+ * that others refer to as well, and those that only it does. Chunks of initial
+ * rows count nowhere. Over all branches both add up to what they would take
+ * without sharing: no less than held_bytes. */
 struct store_held {
     uint64_t shared_bytes, private_bytes;
 };
@@ -133,11 +136,12 @@ void store_seal(struct store *s, branch_id id);
  * all tables, page-table nodes included). The ledger of a node uses it. */
 uint64_t store_branch_bytes(const struct store *s);
 
-/* Takes from the system, and touches, the memory that @branches more writable
- * branches need, without reserving it: the next forks find it there. A fork
- * that does not find it takes it itself (0.13 s a GiB, once: dropped branches
- * leave their memory to the next). Errors: ERR_LIMIT, ERR_NOMEM; nothing
- * changed. */
+/* Takes from the system, and touches, the memory of all branches and of
+ * @branches more writable ones, without reserving it for these: their first
+ * writes find it there (0.13 s a GiB). A fork without it takes address space
+ * alone; then the kernel gives memory as chunks are first written, in pieces of
+ * 2 MiB (0.25 ms each), once: dropped branches leave theirs to the next.
+ * Errors: ERR_LIMIT, ERR_NOMEM; nothing changed but what the pool holds. */
 enum err store_prepare(struct store *s, uint32_t branches);
 
 /* Forks @child from @parent. A kept fork of a kept branch, or of one that was

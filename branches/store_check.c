@@ -34,6 +34,23 @@ static uint64_t chunks_in_use(const struct store *s)
     return n;
 }
 
+static uint64_t block_bytes(const struct store *s, size_t table)
+{
+    return s->pool.class[s->table[table].from.chunk].block_bytes;
+}
+
+/* All chunks but the initial ones, which a store has once it has started. */
+static uint64_t held_once(const struct store *s)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < s->pool.classes; i++)
+        n += s->pool.class[i].block_bytes * s->pool.class[i].used;
+    for (size_t t = 0; t < s->tables && s->started; t++)
+        n -= block_bytes(s, t);
+    return n;
+}
+
 void store_stats(const struct store *s, struct store_stats *out)
 {
     *out = (struct store_stats){
@@ -41,6 +58,7 @@ void store_stats(const struct store *s, struct store_stats *out)
         .reserved_bytes =
             s->started ? s->fixed_bytes + s->units * s->unit_bytes : 0,
         .in_use_bytes = pool_used_bytes(&s->pool),
+        .held_bytes = held_once(s),
         .pool_bytes = s->pool.bytes,
         .chunks_in_use = chunks_in_use(s),
         .chunks_copied = s->chunks_copied,
@@ -87,8 +105,8 @@ struct store_held store_held(const struct store *s, branch_id id)
 
         if (v->root[t])
             count_held(v->root[t], version_private(v), &shared, &private);
-        held.shared_bytes += shared * s->table[t].chunk_bytes;
-        held.private_bytes += private * s->table[t].chunk_bytes;
+        held.shared_bytes += shared * block_bytes(s, t);
+        held.private_bytes += private * block_bytes(s, t);
     }
     return held;
 }

@@ -26,9 +26,9 @@ static int print_help(FILE *to)
     fputs(
         "\nOptions:\n  -h, --help    show this help; mltune VERB --help for a "
         "verb's\n      --version show the version\n\n"
-        "Exit codes: 0 finished, 1 the run failed, 2 usage, 69 server\n"
-        "unreachable, 74 input or output, 75 interrupted, 78 invalid\n"
-        "configuration, 130 and 143 by signal.\n",
+        "Exit codes: 0 finished, 1 the run failed, 2 usage (also no such run,\n"
+        "or not running), 69 server unreachable, 74 input or output,\n"
+        "75 interrupted, 78 invalid configuration, 130 and 143 by signal.\n",
         to);
     return EXIT_DONE;
 }

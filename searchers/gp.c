@@ -8,6 +8,11 @@
  * enter as fantasies: observed at the model's own mean, so that the next
  * proposal keeps away from them. A diverged trial counts as the slowest seen.
  *
+ * A trial that failed or diverged breaks a constraint: expected improvement is
+ * weighed with the probability that a setting keeps it (Gelbart, Snoek and
+ * Adams 2014, section 3), from a second process over +1 where a trial had a
+ * speed and -1 where not. Of speed, a failed trial says nothing.
+ *
  * The model rests on at most GP_TOLD_MAX observations, the fastest half and the
  * newest; its cost is cubic in them.
  */
@@ -16,6 +21,7 @@
 #include "searchers/built_in.h"
 #include "searchers/model/acquisition.h"
 #include "searchers/model/gp_model.h"
+#include "searchers/model/normal.h"
 #include "searchers/model/sobol.h"
 
 #include <nlopt.h>
@@ -42,10 +48,11 @@ struct gp_search {
                    * candidate has been tried */
 };
 
-/* A point of the unit cube and what it promises. */
+/* A point of the unit cube and what it promises: the logarithm of expected
+ * improvement times the probability that it can be run. */
 struct gp_candidate {
     double u[TUNABLES_MAX];
-    double log_ei;
+    double promise;
 };
 
 /* All that one ask works with. */
@@ -53,10 +60,11 @@ struct proposal {
     const struct gp_search *g;
     const struct searcher_query *q;
     struct gp_model *model;
-    double *x, *y;          /* [n][axes], [n]: data and fantasies */
-    size_t n, observed;     /* observed: without the fantasies */
-    double best;            /* greatest y observed */
-    size_t best_at;         /* its index */
+    struct gp_model *limits; /* NULL: no trial failed or diverged */
+    double *x, *y;           /* [n][axes], [n]: data and fantasies */
+    size_t n, observed;      /* observed: without the fantasies */
+    double best;             /* greatest y observed */
+    size_t best_at;          /* its index */
     struct gp_candidate *c; /* [count], the last `near` of them near the best */
     size_t count, near;
 };
@@ -129,12 +137,17 @@ static bool counts(const struct observation *o)
     return o->outcome != OUTCOME_FAILED;
 }
 
+static bool has_speed(const struct observation *o)
+{
+    return o->outcome == OUTCOME_SPEED || o->outcome == OUTCOME_STOPPED;
+}
+
 static double slowest(const struct searcher_query *q)
 {
     double low = INFINITY;
 
     for (size_t i = 0; i < q->told_len; i++)
-        if (counts(&q->told[i]) && q->told[i].outcome != OUTCOME_DIVERGED)
+        if (has_speed(&q->told[i]))
             low = fmin(low, q->told[i].speed);
     return isfinite(low) ? low : 0;
 }
@@ -244,6 +257,40 @@ static enum err fit_model(struct proposal *p)
     return err ? err : add_fantasies(p, &fit);
 }
 
+/* The model of what can be run, of the newest trials. Labels are not
+ * standardised: far from all trials the odds are even, which keeps a region
+ * that nobody has tried below one that is known to be good for something. */
+static enum err fit_limits(struct proposal *p)
+{
+    const struct searcher_query *q = p->q;
+    size_t first = q->told_len > GP_TOLD_MAX ? q->told_len - GP_TOLD_MAX : 0;
+    size_t n = q->told_len - first, axes = p->g->axes, broken = 0;
+    double *x = mem_alloc(n * (axes + 1) * sizeof(double)), *y;
+    struct gp_params fit;
+    enum err err = ERR_NOMEM;
+
+    if (!x)
+        return err;
+    y = x + n * axes;
+    for (size_t i = 0; i < n; i++) {
+        const struct observation *o = &q->told[first + i];
+
+        space_to_unit(p->g->space, &o->setting, x + i * axes);
+        y[i] = has_speed(o) ? 1 : -1;
+        broken += !has_speed(o);
+    }
+    err = broken ? gp_model_new(axes, p->g->categorical, &p->limits) : ERR_OK;
+    if (!err && broken)
+        err = gp_model_data(p->limits, n, x, y);
+    if (!err && broken) {
+        gp_params_default(&fit, axes);
+        gp_model_fit(p->limits, &fit, GP_FIT_EVALUATIONS);
+        err = gp_model_condition(p->limits, &fit);
+    }
+    mem_free(x);
+    return err;
+}
+
 /* ---- candidates ---------------------------------------------------------- */
 
 /* The nearest setting's own place in the cube: cells' middles, conditions
@@ -256,19 +303,39 @@ static void snap(const struct gp_search *g, double u[])
     space_to_unit(g->space, &x, u);
 }
 
-static void evaluate(const struct proposal *p, struct gp_candidate *c)
-{
-    double mean, sd;
+/* How much the probability that a setting can be run weighs against what it
+ * promises. At 1 a search whose promise rises up to the edge tries the far side
+ * of it in every second trial (128 of 240; at 4, see the test). */
+#define GP_CAUTION 4
 
-    gp_model_predict(p->model, c->u, &mean, &sd, NULL, NULL);
-    c->log_ei = log_ei(mean, sd, p->best);
+/* Log of the probability that the value of `limits` is above 0. */
+static double log_feasible(double mean, double sd)
+{
+    return GP_CAUTION * normal_log_cdf(mean / sd);
 }
 
-static int by_log_ei(const void *a, const void *b)
+static double promise(const struct proposal *p, const double u[])
+{
+    double mean, sd, log_p = 0;
+
+    if (p->limits) {
+        gp_model_predict(p->limits, u, &mean, &sd, NULL, NULL);
+        log_p = log_feasible(mean, sd);
+    }
+    gp_model_predict(p->model, u, &mean, &sd, NULL, NULL);
+    return log_ei(mean, sd, p->best) + log_p;
+}
+
+static void evaluate(const struct proposal *p, struct gp_candidate *c)
+{
+    c->promise = promise(p, c->u);
+}
+
+static int by_promise(const void *a, const void *b)
 {
     const struct gp_candidate *p = a, *q = b;
 
-    return (p->log_ei < q->log_ei) - (p->log_ei > q->log_ei);
+    return (p->promise < q->promise) - (p->promise > q->promise);
 }
 
 /* Near the best: at 10^-0.7 to 10^-2.7 of the ranges. Where the model is sharp,
@@ -322,7 +389,11 @@ static enum err judge_candidates(struct proposal *p)
         memcpy(x + i * g->axes, p->c[i].u, g->axes * sizeof(double));
     err = gp_model_predict_many(p->model, n, x, mean, sd);
     for (size_t i = 0; !err && i < n; i++)
-        p->c[i].log_ei = log_ei(mean[i], sd[i], p->best);
+        p->c[i].promise = log_ei(mean[i], sd[i], p->best);
+    if (!err && p->limits)
+        err = gp_model_predict_many(p->limits, n, x, mean, sd);
+    for (size_t i = 0; !err && p->limits && i < n; i++)
+        p->c[i].promise += log_feasible(mean[i], sd[i]);
     mem_free(x);
     return err;
 }
@@ -333,12 +404,29 @@ struct climb {
     size_t axis[GP_AXES_MAX]; /* the continuous ones */
 };
 
+/* Adds the gradient of -log Phi(mean / sd) of `limits` at @u to grad[n]. */
+static double climb_limits(const struct climb *climb, unsigned n,
+                           const double u[], double *grad)
+{
+    double dmean[GP_AXES_MAX], dsd[GP_AXES_MAX], mean, sd, z, slope;
+
+    gp_model_predict(climb->p->limits, u, &mean, &sd, grad ? dmean : NULL, dsd);
+    z = mean / sd;
+    slope = exp(-0.5 * z * z - 0.5 * log(2 * M_PI) - normal_log_cdf(z));
+    for (unsigned i = 0; grad && i < n; i++) {
+        size_t a = climb->axis[i];
+
+        grad[i] -= GP_CAUTION * slope * (dmean[a] - z * dsd[a]) / sd;
+    }
+    return log_feasible(mean, sd);
+}
+
 static double climb_value(unsigned n, const double *v, double *grad, void *data)
 {
     struct climb *climb = data;
     const struct proposal *p = climb->p;
     double dmean[GP_AXES_MAX], dsd[GP_AXES_MAX], u[TUNABLES_MAX];
-    double mean, sd, z, slope;
+    double mean, sd, z, slope, value;
 
     memcpy(u, climb->c->u, sizeof(u));
     for (unsigned i = 0; i < n; i++)
@@ -351,7 +439,10 @@ static double climb_value(unsigned n, const double *v, double *grad, void *data)
 
         grad[i] = -(dsd[a] / sd + slope * (dmean[a] - z * dsd[a]) / sd);
     }
-    return -log_ei(mean, sd, p->best);
+    value = log_ei(mean, sd, p->best);
+    if (p->limits)
+        value += climb_limits(climb, n, u, grad);
+    return -value;
 }
 
 static bool continuous(const struct gp_search *g, size_t k)
@@ -410,7 +501,7 @@ static bool climb_discrete(const struct proposal *p, struct gp_candidate *c)
             space_canonical(g->space, &x);
             space_to_unit(g->space, &x, other.u);
             evaluate(p, &other);
-            if (other.log_ei > c->log_ei + 1e-9) {
+            if (other.promise > c->promise + 1e-9) {
                 *c = other;
                 moved = true;
             }
@@ -428,7 +519,7 @@ static void climb_from(const struct proposal *p, struct gp_candidate *c)
         if (!climb_discrete(p, c))
             break;
     }
-    if (!(c->log_ei >= start.log_ei))
+    if (!(c->promise >= start.promise))
         *c = start;
 }
 
@@ -442,8 +533,8 @@ static void climb_all(struct proposal *p)
     struct gp_candidate *c;
 
     assert(starts / 2 < p->near);
-    qsort(p->c, wide, sizeof(p->c[0]), by_log_ei);
-    qsort(p->c + wide, p->near, sizeof(p->c[0]), by_log_ei);
+    qsort(p->c, wide, sizeof(p->c[0]), by_promise);
+    qsort(p->c + wide, p->near, sizeof(p->c[0]), by_promise);
     for (size_t i = 0; i + 1 < starts; i++) {
         p->c[end + i] = p->c[i % 2 ? i / 2 : wide + i / 2];
         climb_from(p, &p->c[end + i]);
@@ -454,7 +545,7 @@ static void climb_all(struct proposal *p)
     evaluate(p, c);
     climb_from(p, c);
     p->count = end + starts;
-    qsort(p->c, p->count, sizeof(p->c[0]), by_log_ei);
+    qsort(p->c, p->count, sizeof(p->c[0]), by_promise);
 }
 
 static enum err pick_unseen(const struct proposal *p, struct setting *out)
@@ -479,6 +570,8 @@ static enum err propose(struct proposal *p, struct setting *out)
     take_observations(p);
     standardise(p);
     err = fit_model(p);
+    if (!err)
+        err = fit_limits(p);
     if (err)
         return err;
     place_candidates(p);
@@ -505,6 +598,7 @@ static enum err with_memory(struct gp_search *g, const struct searcher_query *q,
     if (!err)
         err = propose(&p, out);
     gp_model_free(p.model);
+    gp_model_free(p.limits);
     mem_free(p.x);
     mem_free(p.c);
     return err;
@@ -518,8 +612,7 @@ static enum err gp_ask(void *state, const struct searcher_query *q,
     enum err err;
 
     for (size_t i = 0; i < q->told_len; i++)
-        usable += q->told[i].outcome == OUTCOME_SPEED ||
-                  q->told[i].outcome == OUTCOME_STOPPED;
+        usable += has_speed(&q->told[i]);
     if (g->axes == 0 || q->told_len < g->startup || usable == 0)
         return searcher_random.ask(g->random, q, out, f);
     err = with_memory(g, q, out);

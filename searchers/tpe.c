@@ -2,10 +2,14 @@
  *
  * The fastest tenth of the trials makes one density, the rest and the running
  * ones another; of some draws from the first the one where it most exceeds the
- * second is proposed. Figures as the best of the peers have them
- * 10 start-up trials, min(ceil(N / 10), 25)
- * fast ones, 24 candidates. Diverged trials are the slowest of all; failed ones
- * say nothing.
+ * second is proposed. Figures as the best of the peers have them: 10 start-up
+ * trials, min(ceil(N / 10), 25) fast ones, 24 candidates.
+ *
+ * A trial that failed or diverged is among the rest, and its setting breaks a
+ * constraint: what a draw promises is weighed with the probability that it
+ * keeps it (c-TPE, Watanabe and Hutter 2023), from the densities of those that
+ * did and did not. Without that, l / g is highest where nothing was learnt: a
+ * batch that memory refuses was proposed in two trials of three.
  */
 #include "base/mem.h"
 #include "searchers/built_in.h"
@@ -67,9 +71,15 @@ static void tpe_close(void *state)
     mem_free(t);
 }
 
+static bool has_speed(const struct observation *o)
+{
+    return o->outcome == OUTCOME_SPEED || o->outcome == OUTCOME_STOPPED;
+}
+
+/* Greater is better; what has no speed is behind all that has. */
 static double rank_speed(const struct observation *o)
 {
-    return o->outcome == OUTCOME_DIVERGED ? -INFINITY : o->speed;
+    return has_speed(o) ? o->speed : -1;
 }
 
 static int by_speed(const void *a, const void *b)
@@ -91,16 +101,17 @@ static int by_trial(const void *a, const void *b)
     return (p->trial > q->trial) - (p->trial < q->trial);
 }
 
-/* The observations that count, fastest first; returns how many. */
+/* All observations, fastest first; returns how many have a speed. */
 static size_t rank(const struct searcher_query *q,
                    const struct observation *ranked[])
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < q->told_len; i++)
-        if (q->told[i].outcome != OUTCOME_FAILED)
-            ranked[n++] = &q->told[i];
-    qsort(ranked, n, sizeof(ranked[0]), by_speed);
+    for (size_t i = 0; i < q->told_len; i++) {
+        ranked[i] = &q->told[i];
+        n += has_speed(&q->told[i]);
+    }
+    qsort(ranked, q->told_len, sizeof(ranked[0]), by_speed);
     return n;
 }
 
@@ -115,7 +126,6 @@ static enum err density(const struct tpe_search *t,
     enum err err;
 
     assert(t->axes > 0);
-    assert(n > 0 || q);
     if (!u)
         return ERR_NOMEM;
     qsort(o, n, sizeof(o[0]), by_trial);
@@ -128,11 +138,64 @@ static enum err density(const struct tpe_search *t,
     return err;
 }
 
+/* Densities of a proposal; owned. `kept` and `broken`: of the trials that had a
+ * speed, and of those that failed or diverged; NULL where none did. */
+struct densities {
+    struct parzen *below, *above, *kept, *broken;
+    double log_odds; /* of the numbers of the last two */
+};
+
+static void densities_free(struct densities *d)
+{
+    parzen_free(d->below);
+    parzen_free(d->above);
+    parzen_free(d->kept);
+    parzen_free(d->broken);
+}
+
+/* From ranked[told], of which @n have a speed. */
+static enum err densities_make(const struct tpe_search *t,
+                               const struct searcher_query *q,
+                               const struct observation *ranked[], size_t n,
+                               struct densities *d)
+{
+    size_t told = q->told_len, fast = (n + 9) / 10;
+    enum err err = ERR_OK;
+
+    assert(n <= told);
+    if (fast > TPE_BELOW_MAX)
+        fast = TPE_BELOW_MAX;
+    if (n < told) { /* first: a density takes the order from its part */
+        d->log_odds = log((double)(told - n) / (double)(n + 1));
+        err = density(t, ranked + n, told - n, NULL, &d->broken);
+    }
+    if (!err)
+        err = density(t, ranked, fast, NULL, &d->below);
+    if (!err)
+        err = density(t, ranked + fast, told - fast, q, &d->above);
+    if (err || n == told)
+        return err;
+    (void)rank(q, ranked);
+    return density(t, ranked, n, NULL, &d->kept);
+}
+
+/* Log of the probability that @u is a setting that can be run: p = 1 / (1 +
+ * odds of the two densities). */
+static double log_feasible(const struct densities *d, const double u[])
+{
+    double odds;
+
+    if (!d->broken)
+        return 0;
+    odds = d->log_odds + parzen_log_density(d->broken, u) -
+           parzen_log_density(d->kept, u);
+    return odds > 30 ? -odds : -log1p(exp(odds));
+}
+
 /* Best unseen of one round of draws; ERR_NOENT when all were seen. */
 static enum err best_draw(const struct tpe_search *t,
                           const struct searcher_query *q,
-                          const struct parzen *below,
-                          const struct parzen *above, struct rng *rng,
+                          const struct densities *d, struct rng *rng,
                           struct setting *out)
 {
     double best = -INFINITY;
@@ -143,11 +206,12 @@ static enum err best_draw(const struct tpe_search *t,
         double u[TUNABLES_MAX], gain;
         struct setting x;
 
-        parzen_draw(below, rng, u);
+        parzen_draw(d->below, rng, u);
         space_from_unit(t->space, u, &x);
         if (searcher_seen(t->space, q, &x))
             continue;
-        gain = parzen_log_density(below, u) - parzen_log_density(above, u);
+        gain = parzen_log_density(d->below, u) -
+               parzen_log_density(d->above, u) + log_feasible(d, u);
         if (err || gain > best) { /* any unseen one beats none */
             best = gain;
             *out = x;
@@ -162,25 +226,17 @@ static enum err propose(const struct tpe_search *t,
                         const struct observation *ranked[], size_t n,
                         struct setting *out)
 {
-    size_t below_len = (n + 9) / 10;
-    struct parzen *below = NULL, *above = NULL;
+    struct densities d = {0};
+    enum err err = densities_make(t, q, ranked, n, &d);
     struct rng rng;
-    enum err err;
 
-    assert(n > 0);
-    if (below_len > TPE_BELOW_MAX)
-        below_len = TPE_BELOW_MAX;
-    err = density(t, ranked, below_len, NULL, &below);
-    if (!err)
-        err = density(t, ranked + below_len, n - below_len, q, &above);
     rng_init(&rng, rng_mix(t->seed, q->told_len * 1000003 + q->running_len));
     if (!err) {
         err = ERR_NOENT;
         for (int i = 0; err == ERR_NOENT && i < TPE_ROUNDS; i++)
-            err = best_draw(t, q, below, above, &rng, out);
+            err = best_draw(t, q, &d, &rng, out);
     }
-    parzen_free(below);
-    parzen_free(above);
+    densities_free(&d);
     return err;
 }
 
@@ -190,15 +246,13 @@ static enum err tpe_ask(void *state, const struct searcher_query *q,
     const struct tpe_search *t = state;
     const struct observation **ranked;
     enum err err;
-    size_t n;
 
     if (t->axes == 0 || q->told_len < t->startup)
         return searcher_random.ask(t->random, q, out, f);
     ranked = mem_alloc((q->told_len + 1) * sizeof(*ranked));
     if (!ranked)
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
-    n = rank(q, ranked);
-    err = n ? propose(t, q, ranked, n, out) : ERR_NOENT;
+    err = propose(t, q, ranked, rank(q, ranked), out);
     mem_free(ranked);
     if (err == ERR_NOMEM)
         return fault_set(f, err, "%s", err_text(err));

@@ -186,6 +186,16 @@ uint64_t event_log_newest(struct event_log *log)
     return id;
 }
 
+uint64_t event_log_after(struct event_log *log, const char *text)
+{
+    uint64_t n = 0;
+    size_t i = 0;
+
+    for (; text && text[i] >= '0' && text[i] <= '9' && i < 18; i++)
+        n = n * 10 + (uint64_t)(text[i] - '0');
+    return i > 0 && !text[i] ? n : event_log_newest(log);
+}
+
 /* ---- reading ------------------------------------------------------------- */
 
 /* Ring number of the oldest event past @after, by halving. */

@@ -58,6 +58,10 @@ void event_log_skip(struct event_log *log, uint64_t id);
 /* Number of the newest event that was appended or left out; 0: none. */
 uint64_t event_log_newest(struct event_log *log);
 
+/* Where a client goes on: the number in @text, its Last-Event-ID; without one
+ * (NULL, other than 1 to 18 digits) after the newest. */
+uint64_t event_log_after(struct event_log *log, const char *text);
+
 /* The form in which events are written: text/event-stream, or as a JSON array's
  * items. */
 enum event_form { EVENT_STREAM, EVENT_ITEMS };

@@ -39,8 +39,9 @@ struct response {
     char location[RESPONSE_LOCATION_MAX]; /* of what was made; "" none */
     bool part; /* of a change: the answer to its last request tells */
     char cookie[RESPONSE_COOKIE_MAX]; /* that a browser gets; "" none */
-    bool page;  /* a document or its parts, not data: may load from itself */
-    bool close; /* the connection is not to be used again */
+    bool personal; /* about who asks: never an answer to anybody else */
+    bool page;     /* a document or its parts, not data: may load from itself */
+    bool close;    /* the connection is not to be used again */
     bool challenge;            /* a token is needed: WWW-Authenticate */
     struct event_log *stream;  /* held: its events are the body; NULL: not a
                                 * stream */

@@ -384,17 +384,11 @@ enum role route_role(const struct route table[], size_t n, const char *method,
     return route ? route->role : ROLE_READ;
 }
 
-bool route_respond(const struct route table[], size_t n, struct view *view,
-                   const char *method, const struct request *req,
-                   struct response *out)
+bool route_answer(const struct route_call *call, struct response *out)
 {
-    struct route_call call;
-
-    if (!route_match(table, n, view, method, req, &call, out))
-        return true;
-    if (call.route->handle)
-        call.route->handle(&call, out);
-    else if (strcmp(call.route->method, "GET") == 0)
+    if (call->route->handle)
+        call->route->handle(call, out);
+    else if (strcmp(call->route->method, "GET") == 0)
         return false;
     else
         response_unauthorized(out);

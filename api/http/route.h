@@ -9,6 +9,7 @@
 #ifndef API_ROUTE_H
 #define API_ROUTE_H
 
+#include "api/http/asker.h"
 #include "api/http/request.h"
 #include "base/role.h"
 
@@ -48,6 +49,7 @@ struct route_arg {
 /* A request that has found its route. */
 struct route_call {
     struct view *view;
+    const struct asker *by; /* borrowed; NULL: not told */
     const struct route *route;
     struct route_arg arg[ROUTE_PARAMS_MAX]; /* by the route's parameters */
     char cut[ROUTE_ID_MAX + 2]; /* the text of a variable before its suffix */
@@ -78,6 +80,7 @@ struct route {
     /* "/runs/{run}/trials", "/runs/{run}:stop"; "" is the mount itself. A
      * variable without a suffix stands for no text with a colon in it. */
     const char *path;
+    const char *operation;            /* its name in the description */
     unsigned mount;                   /* ROUTE_API | ROUTE_ROOT */
     const struct route_param *params; /* up to PARAM_END; NULL: none */
     route_handler *handle;            /* NULL: a command */
@@ -105,12 +108,10 @@ bool route_match(const struct route table[], size_t n, struct view *view,
 enum role route_role(const struct route table[], size_t n, const char *method,
                      const struct request *req);
 
-/* Answers the request for @method and @req from @table[n]: route_match, then
- * the handler. A write is refused (401): those come with a token. False: a read
- * with a command, which is not answered here. */
-bool route_respond(const struct route table[], size_t n, struct view *view,
-                   const char *method, const struct request *req,
-                   struct response *out);
+/* Answers @call, which route_match made, by its handler. A write is refused
+ * (401): those come with a token. False: a read with a command, which is not
+ * answered here. */
+bool route_answer(const struct route_call *call, struct response *out);
 
 /* The parameter @name of @call, which the route must declare. */
 const struct route_arg *route_arg(const struct route_call *call,

@@ -11,7 +11,8 @@
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 
-enum { HASH_BYTES = TOKENS_HASH_LEN / 2, VERSION = 1 };
+/* VERSION_LIMITS: of a text in which a token has a limit. */
+enum { HASH_BYTES = TOKENS_HASH_LEN / 2, VERSION = 1, VERSION_LIMITS };
 
 static const char name_first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                  "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -63,16 +64,34 @@ static const char *text_of(const json_t *o, const char *name, size_t max)
     return text && n > 0 && n <= max && strlen(text) == n ? text : NULL;
 }
 
+/* @o may have a limit. */
+static enum err parse_limit(const json_t *o, size_t i, struct named_token *out,
+                            struct fault *f)
+{
+    const json_t *limit = json_object_get(o, "upload_limit");
+    json_int_t bytes = json_integer_value(limit);
+
+    if (!limit)
+        return ERR_OK;
+    if (!json_is_integer(limit) || bytes < 0 ||
+        (uint64_t)bytes > TOKENS_UPLOAD_MAX)
+        return wrong(f, i, "upload_limit", "a whole number of bytes");
+    out->upload_limited = true;
+    out->upload_max = (uint64_t)bytes;
+    return ERR_OK;
+}
+
 static enum err parse_token(const json_t *o, size_t i, struct named_token *out,
                             struct fault *f)
 {
+    bool limited = json_object_get(o, "upload_limit") != NULL;
     const char *name = text_of(o, "name", TOKENS_NAME_MAX);
     const char *role = text_of(o, "role", 16);
     const char *made = text_of(o, "made", TOKENS_MADE_MAX);
     const char *hash = text_of(o, "sha256", TOKENS_HASH_LEN);
 
     *out = (struct named_token){.role = role ? role_of_name(role) : ROLE_UNSET};
-    if (json_object_size(o) != 4)
+    if (json_object_size(o) != (limited ? 5 : 4))
         return wrong(f, i, "", "an object of name, role, made and sha256");
     if (!name || !token_name_valid(name))
         return wrong(f, i, "name", "1 to 64 of A-Z a-z 0-9 . _ @ -");
@@ -85,7 +104,7 @@ static enum err parse_token(const json_t *o, size_t i, struct named_token *out,
     memcpy(out->name, name, strlen(name) + 1);
     memcpy(out->made, made, strlen(made) + 1);
     memcpy(out->hash, hash, strlen(hash) + 1);
-    return ERR_OK;
+    return parse_limit(o, i, out, f);
 }
 
 static enum err parse_all(const json_t *array, struct named_tokens *out,
@@ -128,11 +147,11 @@ enum err tokens_parse(const char *text, size_t len, struct named_tokens *out,
         return err;
     version = json_object_get(root, "version");
     array = json_object_get(root, "tokens");
-    if (json_integer_value(version) > VERSION)
+    if (json_integer_value(version) > VERSION_LIMITS)
         err = fault_set(f, ERR_VERSION,
                         "/version: a later mltune wrote it; this one knows %d",
-                        VERSION);
-    else if (json_integer_value(version) != VERSION ||
+                        VERSION_LIMITS);
+    else if (json_integer_value(version) < VERSION ||
              json_object_size(root) != 2 || !json_is_array(array))
         err = fault_set(f, ERR_FORMAT,
                         "expected an object of version %d and tokens", VERSION);
@@ -149,6 +168,7 @@ enum err tokens_parse(const char *text, size_t len, struct named_tokens *out,
 char *tokens_print(const struct named_tokens *t)
 {
     json_t *array = json_array(), *root;
+    int version = VERSION;
     char *text;
 
     for (size_t i = 0; array && i < t->len; i++) {
@@ -156,13 +176,19 @@ char *tokens_print(const struct named_tokens *t)
         json_t *o =
             json_pack("{s:s, s:s, s:s, s:s}", "name", k->name, "role",
                       role_name(k->role), "made", k->made, "sha256", k->hash);
+        int failed = 0;
 
-        if (json_array_append_new(array, o) != 0) {
+        if (k->upload_limited) {
+            version = VERSION_LIMITS;
+            failed = json_object_set_new(
+                o, "upload_limit", json_integer((json_int_t)k->upload_max));
+        }
+        if (json_array_append_new(array, o) != 0 || failed) {
             json_decref(array);
             array = NULL;
         }
     }
-    root = json_pack("{s:i, s:o}", "version", VERSION, "tokens", array);
+    root = json_pack("{s:i, s:o}", "version", version, "tokens", array);
     text = root ? json_write(root, 2) : NULL;
     json_decref(root);
     return text;

@@ -10,6 +10,8 @@
  * The text that keeps them is JSON:
  *   {"version": 1, "tokens": [{"name": "alice", "role": "run",
  *    "made": "2026-11-23T20:40:00Z", "sha256": 64 hexadecimal digits}]}
+ * Where one of them has "upload_limit", bytes, it is version 2: programs that
+ * know no limits read no such text, and all others.
  *
  * Pure. One owner thread.
  */
@@ -31,11 +33,16 @@ enum {
     TOKENS_TEXT_MAX = 128 * 1024 /* bytes of the text */
 };
 
+/* The largest limit of uploads: more than any disk has. */
+#define TOKENS_UPLOAD_MAX UINT64_C(999999999999999999)
+
 struct named_token {
     char name[TOKENS_NAME_MAX + 1]; /* unique */
     enum role role;                 /* READ, RUN, ADMIN */
     char made[TOKENS_MADE_MAX + 1]; /* RFC 3339, UTC */
     char hash[TOKENS_HASH_LEN + 1]; /* of the secret; lower case */
+    bool upload_limited;            /* its uploads have a limit of their own: */
+    uint64_t upload_max;            /* bytes, all together */
 };
 
 struct named_tokens {

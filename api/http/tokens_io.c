@@ -194,7 +194,22 @@ static enum err put(struct named_tokens *t, const struct named_token *token,
     return err ? fault_set(f, err, "%s", err_text(err)) : ERR_OK;
 }
 
+static void set_limit(struct named_token *token, const uint64_t *upload_max)
+{
+    assert(token);
+    assert(!upload_max || *upload_max <= TOKENS_UPLOAD_MAX);
+    token->upload_limited = upload_max != NULL;
+    token->upload_max = upload_max ? *upload_max : 0;
+}
+
+static enum err no_such(const char *name, struct fault *f)
+{
+    return fault_set(f, ERR_NOENT,
+                     "there is no token %s: mltune token ls names them", name);
+}
+
 enum err tokens_add(const char *state, const char *name, enum role role,
+                    const uint64_t *upload_max,
                     char secret[TOKENS_SECRET_LEN + 1], struct fault *f)
 {
     struct named_tokens t = {.len = 0};
@@ -208,8 +223,10 @@ enum err tokens_add(const char *state, const char *name, enum role role,
     err = tokens_read(state, &t, f);
     if (!err)
         err = make(name, role, &token, secret, f);
-    if (!err)
+    if (!err) {
+        set_limit(&token, upload_max);
         err = put(&t, &token, f);
+    }
     if (!err)
         err = store(state, &t, f);
     tokens_deinit(&t);
@@ -227,11 +244,33 @@ enum err tokens_revoke(const char *state, const char *name, struct fault *f)
         return err;
     err = tokens_read(state, &t, f);
     if (!err && !tokens_remove(&t, name))
-        err =
-            fault_set(f, ERR_NOENT,
-                      "there is no token %s: mltune token ls names them", name);
+        err = no_such(name, f);
     if (!err)
         err = store(state, &t, f);
+    tokens_deinit(&t);
+    close(fd);
+    return err;
+}
+
+enum err tokens_limit(const char *state, const char *name,
+                      const uint64_t *upload_max, struct fault *f)
+{
+    struct named_tokens t = {.len = 0};
+    size_t i = 0;
+    int fd;
+    enum err err = lock(state, &fd, f);
+
+    if (err)
+        return err;
+    err = tokens_read(state, &t, f);
+    while (!err && i < t.len && strcmp(t.item[i].name, name) != 0)
+        i++;
+    if (!err && i == t.len)
+        err = no_such(name, f);
+    if (!err) {
+        set_limit(&t.item[i], upload_max);
+        err = store(state, &t, f);
+    }
     tokens_deinit(&t);
     close(fd);
     return err;
@@ -284,7 +323,7 @@ const struct named_tokens *tokens_watch_look(struct tokens_watch *w)
         return &w->tokens;
     if (lstat(w->path, &found) != 0)
         found = (struct stat){.st_size = 0};
-    if (same_file(&found, &w->seen) && !w->fresh)
+    if (same_file(&found, &w->seen) && !w->fresh && !w->unread)
         return &w->tokens;
     err = read_file(w->path, &tokens, &now, &f);
     if (err && now.st_ino == 0)
@@ -293,8 +332,10 @@ const struct named_tokens *tokens_watch_look(struct tokens_watch *w)
         log_event(LOG_ERROR, "tokens_not_read", "reason=\"%s\"", f.text);
     tokens_deinit(&w->tokens);
     w->tokens = tokens;
-    /* What could not be read for lack of memory is tried again. */
-    w->fresh = is_fresh(&now) || err == ERR_NOMEM;
+    /* What could not be read for lack of memory or descriptors, or by a disk
+     * that fails, is tried again: the file need not change for that. */
+    w->unread = err == ERR_NOMEM || err == ERR_IO;
+    w->fresh = is_fresh(&now);
     w->seen = now;
     w->reads++;
     return &w->tokens;

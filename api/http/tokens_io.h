@@ -24,10 +24,18 @@ enum err tokens_read(const char *state, struct named_tokens *out,
                      struct fault *f);
 
 /* Adds the token @name with @role, made now, and gives its secret, which is
- * kept nowhere. Errors: also ERR_EXIST, ERR_LIMIT; ERR_BUSY another process
- * changes the tokens; the file is as it was then. */
+ * kept nowhere. @upload_max: bytes that it may upload in all, at most
+ * TOKENS_UPLOAD_MAX; NULL: no limit of its own. Errors: also ERR_EXIST,
+ * ERR_LIMIT; ERR_BUSY another process changes the tokens; the file is as it was
+ * then. */
 enum err tokens_add(const char *state, const char *name, enum role role,
+                    const uint64_t *upload_max,
                     char secret[TOKENS_SECRET_LEN + 1], struct fault *f);
+
+/* The token @name may upload @upload_max bytes from now on, as above. Errors:
+ * as tokens_add's, and ERR_NOENT. */
+enum err tokens_limit(const char *state, const char *name,
+                      const uint64_t *upload_max, struct fault *f);
 
 /* Takes the token @name out. Errors: as tokens_add's, and ERR_NOENT. */
 enum err tokens_revoke(const char *state, const char *name, struct fault *f);
@@ -38,6 +46,7 @@ struct tokens_watch {
     struct named_tokens tokens;
     struct stat seen; /* of the file that was read; zeroed: none */
     bool fresh;       /* it was so new then that it may have changed since */
+    bool unread;      /* it could not be read, which may pass */
     unsigned reads;   /* that made a difference: tokens may be gone */
 };
 

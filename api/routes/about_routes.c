@@ -6,6 +6,8 @@
 #include "api/web/web.h"
 #include "base/json/json.h"
 
+#include <string.h>
+
 const struct shape about_shapes[] = {
     {"searchers", "searchers:[plugin]" SHAPE_PAGE},
     {"strategies", "strategies:[plugin]" SHAPE_PAGE},
@@ -14,6 +16,14 @@ const struct shape about_shapes[] = {
     {"plugin", "name:s summary:s settings:o"},
     {"health", "status:s"},
     {"version", "name:s version:s api:s"},
+    {"me",
+     "{\"type\": \"object\", \"required\": [\"name\", \"role\", \"by\", "
+     "\"upload_limit\"], "
+     "\"properties\": {\"name\": {\"type\": [\"string\", \"null\"]}, "
+     "\"role\": {\"$ref\": \"#/components/schemas/role\"}, "
+     "\"by\": {\"enum\": [\"named_token\", \"token\", \"socket\", \"page\", "
+     "\"loopback\", \"nothing\"]}, \"upload_limit\": {\"type\": "
+     "[\"integer\", \"null\"]}}}"},
     {NULL, NULL},
 };
 
@@ -39,6 +49,36 @@ void handle_version(const struct route_call *call, struct response *out)
     response_json(out, 200,
                   json_pack("{s:s, s:s, s:s}", "name", "mltune", "version",
                             MLT_VERSION, "api", "v1"));
+}
+
+/* What lets them ask, as the interface calls it. */
+static const char *known_by(const struct asker *by)
+{
+    static const char *const words[][2] = {{ASKER_OWN_TOKEN, "token"},
+                                           {ASKER_LOCAL, "socket"},
+                                           {ASKER_PAGE, "page"},
+                                           {ASKER_RULE, "loopback"}};
+
+    for (size_t i = 0; by && i < sizeof(words) / sizeof(*words); i++)
+        if (strcmp(by->name, words[i][0]) == 0)
+            return words[i][1];
+    return by && by->token ? "named_token" : "nothing";
+}
+
+void handle_me(const struct route_call *call, struct response *out)
+{
+    const struct asker *by = call->by;
+
+    response_json(
+        out, 200,
+        json_pack("{s:o, s:s, s:s, s:o}", "name",
+                  by && by->token ? json_string(by->name) : json_null(), "role",
+                  role_name(by ? by->role : ROLE_ANYBODY), "by", known_by(by),
+                  "upload_limit",
+                  by && by->upload_limited
+                      ? json_integer((json_int_t)by->upload_max)
+                      : json_null()));
+    out->personal = true;
 }
 
 void handle_schema(const struct route_call *call, struct response *out)

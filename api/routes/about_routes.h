@@ -9,6 +9,7 @@
 void handle_healthz(const struct route_call *call, struct response *out);
 void handle_readyz(const struct route_call *call, struct response *out);
 void handle_version(const struct route_call *call, struct response *out);
+void handle_me(const struct route_call *call, struct response *out);
 void handle_schema(const struct route_call *call, struct response *out);
 void handle_apps(const struct route_call *call, struct response *out);
 void handle_searchers(const struct route_call *call, struct response *out);

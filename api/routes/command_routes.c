@@ -18,7 +18,8 @@ const struct shape command_shapes[] = {
     {"answer",
      "{\"type\": \"object\", \"required\": [\"run\", \"command\", "
      "\"changed\", \"message\", \"stop\"], \"properties\": {\"run\": "
-     "{\"type\": \"string\"}, \"command\": {\"type\": \"string\"}, "
+     "{\"type\": \"string\"}, \"command\": {\"$ref\": "
+     "\"#/components/schemas/command\"}, "
      "\"changed\": {\"type\": \"boolean\"}, \"message\": {\"type\": "
      "\"string\"}, \"stop\": {\"type\": [\"object\", \"null\"]}, "
      "\"branch\": {\"type\": [\"integer\", \"null\"], \"description\": "
@@ -401,10 +402,12 @@ static const struct {
     [COMMAND_FORK] = {NULL, take_fork},
     [COMMAND_SUGGEST] = {NULL, take_suggest},
     [COMMAND_DELETE] = {NULL, take_delete},
+    [COMMAND_NOTE] = {NULL, take_note},
     [COMMAND_READ] = {read_params, take_read},
     [COMMAND_ADD] = {add_params, take_add},
     [COMMAND_UPLOAD] = {upload_params, take_upload},
     [COMMAND_UPLOADED] = {NULL, take_upload},
+    [COMMAND_DATA] = {NULL, take_data},
 };
 
 struct route command_route(enum command_id id, const struct route_param *params)
@@ -415,6 +418,7 @@ struct route command_route(enum command_id id, const struct route_param *params)
     return (struct route){
         .method = c->method,
         .path = c->path,
+        .operation = c->operation,
         .mount = ROUTE_API,
         .params = own[id].params ? own[id].params : params,
         .summary = c->summary,

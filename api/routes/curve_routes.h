@@ -35,6 +35,11 @@ void handle_survey(const struct route_call *call, struct response *out);
  * of what ran as long; each with the nearest ancestor that is shown. */
 void handle_tree(const struct route_call *call, struct response *out);
 
+struct record_trial;
+
+/* The last loss of a trial's trace; NAN: it has none. */
+double survey_loss(const struct record_trial *t);
+
 extern const struct shape curve_shapes[];
 
 extern const struct shape survey_shapes[];

@@ -15,10 +15,10 @@
     X(suggestion, "i?", number_or_null(t->suggestion, 0))                      \
     X(setting, "o", json_incref(t->setting))                                   \
     X(incumbent, "b", json_boolean(t->incumbent))                              \
-    X(label, "s", json_string(trial_label_name(t->label)))                     \
+    X(label, "@trial_label", json_string(trial_label_name(t->label)))          \
     X(ended, "b", json_boolean(h->ended))                                      \
     X(speed, "n", value_number(t->figures.speed))                              \
-    X(speed_unit, "s?", unit_or_null(t->figures.speed_unit))                   \
+    X(speed_unit, "@speed_unit?", unit_or_null(t->figures.speed_unit))         \
     X(noise, "n", value_number(t->figures.noise))                              \
     X(range, "n", value_number(t->figures.range))                              \
     X(seconds, "n", value_number(t->figures.seconds))                          \
@@ -36,10 +36,11 @@ const struct shape history_shapes[] = {
     {"trial", TRIAL_MEMBERS(AS_SHAPE)},
     {"trial_point", "seconds:n loss:n"},
     {"branches", "branches:[branch]" SHAPE_PAGE},
-    {"branch", "branch:i parent:i? type:s role:s origin:s live:b setting:o "
-               "created_clock:i clocks:i samples:i seconds:n points:i "
-               "data_bytes:i reads:i staleness:n? created_at:t? freed_at:t? "
-               "freed_reason:s?"},
+    {"branch",
+     "branch:i parent:i? type:@branch_type role:s origin:s live:b setting:o "
+     "created_clock:i clocks:i samples:i seconds:n points:i "
+     "data_bytes:i reads:i staleness:n? created_at:t? freed_at:t? "
+     "freed_reason:s?"},
     {"schedule", "schedule:[choice]" SHAPE_PAGE},
     {"choice", "clock:i branch:i setting:o reason:s at:t?"},
     {"slices", "slices:[slice]" SHAPE_PAGE},

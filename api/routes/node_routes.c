@@ -16,7 +16,8 @@ const struct shape node_shapes[] = {
              "traffic:@node_traffic rows:@node_rows staleness:@fresh_reads "
              "control:@node_control"},
     {"node_memory", "in_use_bytes:i reserved_bytes:i limit_bytes:i "
-                    "chunks_shared:i chunks_private:i copied_bytes:i"},
+                    "saved_bytes:i chunks_shared:i chunks_private:i "
+                    "copied_bytes:i"},
     {"held_branch", "branch:i shared_bytes:i private_bytes:i"},
     {"node_seconds", "work:n wait:n copy:n stalled:n client_wait:n "
                      "server_wait:n"},
@@ -64,10 +65,11 @@ static bool node_copy(const struct history *h, const struct route_call *call,
 
 static json_t *memory_to_json(const struct msg_beat *b)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "in_use_bytes",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "in_use_bytes",
                      (json_int_t)b->memory_bytes, "reserved_bytes",
                      (json_int_t)b->memory_reserved_bytes, "limit_bytes",
-                     (json_int_t)b->memory_limit_bytes, "chunks_shared",
+                     (json_int_t)b->memory_limit_bytes, "saved_bytes",
+                     (json_int_t)b->memory_saved_bytes, "chunks_shared",
                      (json_int_t)b->chunks_shared, "chunks_private",
                      (json_int_t)b->chunks_private, "copied_bytes",
                      (json_int_t)b->bytes_copied);

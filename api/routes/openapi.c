@@ -1,6 +1,8 @@
 #include "api/routes/openapi.h"
 
+#include "api/routes/words.h"
 #include "base/commands/commands.h"
+#include "base/json/fields_schema.h"
 #include "base/json/json.h"
 
 #include <assert.h>
@@ -25,6 +27,14 @@ static const char components[] =
     "\"array\", \"items\": {\"type\": \"object\", \"required\": [\"pointer\", "
     "\"detail\"], \"properties\": {\"pointer\": {\"type\": \"string\"}, "
     "\"detail\": {\"type\": \"string\"}}}}}}}}";
+
+static const char tags[] =
+    "[{\"name\": \"runs\", \"description\": \"runs: what they do, and "
+    "what is asked of them\"}, {\"name\": \"tables\", \"description\": "
+    "\"rows of the parameter server\"}, {\"name\": \"data\", "
+    "\"description\": \"the service's data folder\"}, {\"name\": "
+    "\"server\", \"description\": \"the server, and what is built "
+    "in\"}]";
 
 /* ---- parameters ---------------------------------------------------------- */
 
@@ -119,27 +129,6 @@ static json_t *params_of(const struct route *route)
 
 /* ---- operations ---------------------------------------------------------- */
 
-/* The operation's id: "get_runs_run_trials". */
-static void operation_id(const struct route *route, char *out, size_t size)
-{
-    size_t n = 0;
-
-    for (const char *c = route->method; *c && n + 1 < size; c++)
-        out[n++] = (char)tolower((unsigned char)*c);
-    for (const char *c = route->path; *c && n + 1 < size; c++) {
-        if (isalnum((unsigned char)*c))
-            out[n++] = *c;
-        else if (n > 0 && out[n - 1] != '_')
-            out[n++] = '_';
-    }
-    if (!*route->path && n + 6 < size)
-        n += (size_t)snprintf(out + n, size - n,
-                              route->mount & ROUTE_API ? "_index" : "_page");
-    while (n > 0 && out[n - 1] == '_')
-        n--;
-    out[n] = '\0';
-}
-
 /* A reference to the schema @name. */
 static json_t *schema_ref(const char *name)
 {
@@ -149,20 +138,29 @@ static json_t *schema_ref(const char *name)
     return json_pack("{s:s}", "$ref", text);
 }
 
+/* The schema of what is @n characters at @type: events have one of their own, a
+ * file has none. NULL: out of memory. */
+static json_t *media_type(const struct route *route, const char *type, size_t n)
+{
+    if (strncmp(type, "text/event-stream", n) == 0)
+        return json_pack("{s:o}", "schema", schema_ref("event_stream"));
+    if (route->answer && strncmp(type, "application/json", n) == 0)
+        return json_pack("{s:o}", "schema", schema_ref(route->answer));
+    return json_object();
+}
+
 static json_t *content_of(const struct route *route)
 {
     const char *types = route->types ? route->types : "application/json";
     json_t *content;
 
-    if (route->answer)
-        return json_pack("{s:{s:o}}", types, "schema",
-                         schema_ref(route->answer));
-    if (!(route->mount & ROUTE_API))
+    if (!route->answer && !(route->mount & ROUTE_API))
         return json_pack("{s:{}}", "*/*");
     content = json_object();
     for (size_t n; content && *types; types += n + (types[n] == '|')) {
         n = strcspn(types, "|");
-        if (json_object_setn_new(content, types, n, json_object()) != 0) {
+        if (json_object_setn_new(content, types, n,
+                                 media_type(route, types, n)) != 0) {
             json_decref(content);
             return NULL;
         }
@@ -176,23 +174,33 @@ static json_t *response_of(const char *meaning, const struct route *route)
                      content_of(route));
 }
 
-static json_t *responses_of(const struct route *route)
+static json_t *good_responses(const struct route *route)
 {
-    static const char problem[] = "#/components/responses/problem";
     const struct command *c = route->command;
 
     if (!writes(route))
-        return json_pack("{s:o, s:{s:s}}", "200",
-                         response_of(route->summary, route), "default", "$ref",
-                         problem);
+        return json_pack("{s:o}", "200", response_of(route->summary, route));
     if (c->status)
-        return json_pack("{s:o, s:{s:s}}", c->status,
-                         response_of(c->meaning, route), "default", "$ref",
-                         problem);
-    return json_pack("{s:o, s:o, s:{s:s}}", "200",
+        return json_pack("{s:o}", c->status, response_of(c->meaning, route));
+    return json_pack("{s:o, s:o}", "200",
                      response_of("done, or there was nothing to do", route),
-                     "202", response_of("happens as soon as it can", route),
-                     "default", "$ref", problem);
+                     "202", response_of("happens as soon as it can", route));
+}
+
+/* Whatever is refused is a problem, by its number or not. */
+static json_t *responses_of(const struct route *route)
+{
+    json_t *o = good_responses(route);
+    int failed = o == NULL;
+
+    for (size_t i = 0; !failed && i < 2; i++)
+        failed = json_object_set_new(
+            o, i == 0 ? "4XX" : "default",
+            json_pack("{s:s}", "$ref", "#/components/responses/problem"));
+    if (!failed)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
 static json_t *body_of(const struct command_body *body)
@@ -209,27 +217,37 @@ static json_t *body_of(const struct command_body *body)
  * only reads may need no token at all: that is the server's setting. */
 static json_t *security_of(const struct route *route)
 {
+    if (route->role == ROLE_ANYBODY)
+        return json_array(); /* none is needed */
     return route->role == ROLE_READ
                ? json_pack("[{s:[s]}, {}]", "token", role_name(route->role))
                : json_pack("[{s:[s]}]", "token", role_name(route->role));
 }
 
+/* The group of a path in a reader's list: its first word. */
+static const char *tag_of(const struct route *route)
+{
+    static const char *const groups[][2] = {
+        {"/runs", "runs"}, {"/tables", "tables"}, {"/data", "data"}};
+
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
+        if (strncmp(route->path, groups[i][0], strlen(groups[i][0])) == 0)
+            return groups[i][1];
+    return "server";
+}
+
 static json_t *operation_of(const struct route *route)
 {
-    char id[128];
     json_t *o;
 
-    operation_id(route, id, sizeof(id));
-    o = json_pack("{s:s, s:s, s:o, s:o}", "operationId", id, "summary",
-                  route->summary, "parameters", params_of(route), "responses",
-                  responses_of(route));
-    if (!o)
-        return NULL;
-    if ((route->role >= ROLE_READ &&
-         json_object_set_new(o, "security", security_of(route)) != 0) ||
-        (writes(route) &&
-         json_object_set_new(o, "requestBody", body_of(route->command->body)) !=
-             0)) {
+    assert(route->operation);
+    o = json_pack("{s:s, s:s, s:[s], s:o, s:o, s:o}", "operationId",
+                  route->operation, "summary", route->summary, "tags",
+                  tag_of(route), "parameters", params_of(route), "responses",
+                  responses_of(route), "security", security_of(route));
+    if (o && writes(route) &&
+        json_object_set_new(o, "requestBody", body_of(route->command->body)) !=
+            0) {
         json_decref(o);
         return NULL;
     }
@@ -259,42 +277,6 @@ static int add_route(json_t *paths, const struct route *route)
     return json_object_set_new(item, method, operation_of(route));
 }
 
-static json_t *member_schema(const struct json_field *f)
-{
-    json_t *o = NULL;
-
-    switch (f->kind) {
-    case FIELD_BOOL:
-        o = json_pack("{s:s}", "type", "boolean");
-        break;
-    case FIELD_ID:
-    case FIELD_U32:
-    case FIELD_U64:
-        o = json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum",
-                      (json_int_t)f->min, "maximum", (json_int_t)f->max);
-        break;
-    case FIELD_SECONDS:
-    case FIELD_REAL:
-        o = json_pack("{s:s}", "type", "number");
-        break;
-    case FIELD_TEXT:
-        o = json_pack("{s:s, s:I}", "type", "string", "maxLength",
-                      (json_int_t)f->max);
-        break;
-    case FIELD_JSON:
-        o = json_pack("{s:s}", "type", "object");
-        break;
-    default:
-        assert(!"an argument that a body can have");
-    }
-    if (f->help &&
-        json_object_set_new(o, "description", json_string(f->help))) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
-}
-
 /* The schema of those arguments of @c that are not in its path. */
 static json_t *args_schema(const struct command *c)
 {
@@ -306,7 +288,7 @@ static json_t *args_schema(const struct command *c)
         snprintf(variable, sizeof(variable), "{%s}", f->name);
         if (strstr(c->path, variable))
             continue;
-        failed |= json_object_set_new(members, f->name, member_schema(f));
+        failed |= json_object_set_new(members, f->name, field_schema(f));
         if (!f->optional)
             failed |= json_array_append_new(required, json_string(f->name));
     }
@@ -326,12 +308,26 @@ static json_t *args_schema(const struct command *c)
 
 static json_t *body_schema(const struct command *c)
 {
+    assert(c->body);
     return c->body->schema ? json_known(c->body->schema) : args_schema(c);
 }
 
-/* Adds the schemas of all bodies and answers to @schemas. */
+static bool add_shapes(json_t *schemas, const struct shape *const shapes[])
+{
+    int failed = 0;
+
+    for (size_t k = 0; shapes[k]; k++)
+        for (const struct shape *s = shapes[k]; s->name; s++) {
+            assert(!json_object_get(schemas, s->name)); /* one shape a name */
+            failed |= json_object_set_new(schemas, s->name, shape_to_schema(s));
+        }
+    return !failed;
+}
+
+/* Adds the schemas of all bodies, answers, events and words to @schemas. @of
+ * the configuration is what this server goes by, where it has one. */
 static bool add_schemas(json_t *schemas, const struct route table[], size_t n,
-                        const struct shape *const shapes[])
+                        const struct shape *const shapes[], const json_t *of)
 {
     int failed = 0;
 
@@ -342,27 +338,28 @@ static bool add_schemas(json_t *schemas, const struct route table[], size_t n,
             failed |=
                 json_object_set_new(schemas, c->body->name, body_schema(c));
     }
-    for (size_t k = 0; shapes[k]; k++)
-        for (const struct shape *s = shapes[k]; s->name; s++) {
-            assert(!json_object_get(schemas, s->name)); /* one shape a name */
-            failed |= json_object_set_new(schemas, s->name, shape_to_schema(s));
-        }
-    return !failed;
+    if (of)
+        failed |=
+            json_object_set_new(schemas, "configuration", json_deep_copy(of));
+    return !failed && add_shapes(schemas, shapes) && words_add(schemas);
 }
 
 static json_t *all_components(const struct route table[], size_t n,
-                              const struct shape *const shapes[])
+                              const struct shape *const shapes[],
+                              const json_t *configuration)
 {
     json_t *o = json_known(components);
 
-    if (o && add_schemas(json_object_get(o, "schemas"), table, n, shapes))
+    if (o && add_schemas(json_object_get(o, "schemas"), table, n, shapes,
+                         configuration))
         return o;
     json_decref(o);
     return NULL;
 }
 
 json_t *openapi_document(const struct route table[], size_t n,
-                         const struct shape *const shapes[])
+                         const struct shape *const shapes[],
+                         const json_t *configuration)
 {
     json_t *paths = json_object();
 
@@ -374,12 +371,14 @@ json_t *openapi_document(const struct route table[], size_t n,
         }
     }
     return json_pack(
-        "{s:s, s:{s:s, s:s, s:s, s:s}, s:[{s:s}], s:o, s:o}", "openapi",
-        "3.1.0", "info", "title", "mltune", "version", MLT_VERSION, "summary",
-        "what a run of mltune does, and how it is steered", "description",
+        "{s:s, s:{s:s, s:s, s:s, s:s, s:{s:s, s:s}}, s:[{s:s}], s:o*, s:o, "
+        "s:o}",
+        "openapi", "3.1.0", "info", "title", "mltune", "version", MLT_VERSION,
+        "summary", "what a run of mltune does, and how it is steered",
+        "description",
         "A variable of a path, and `run` of a query, is a member of that name "
-        "of "
-        "other answers.",
-        "servers", "url", "/", "paths", paths, "components",
-        all_components(table, n, shapes));
+        "of other answers.",
+        "license", "name", "Apache License 2.0", "identifier", "Apache-2.0",
+        "servers", "url", "/", "tags", json_known(tags), "paths", paths,
+        "components", all_components(table, n, shapes, configuration));
 }

@@ -7,8 +7,10 @@
 #include "api/http/shape.h"
 
 /* New document about @table[n]. @shapes: tables of what answers hold, up to
- * NULL. Returns NULL where memory is short. */
+ * NULL. @configuration: the schema of a run's configuration (copied); NULL: any
+ * object. Returns NULL where memory is short. */
 json_t *openapi_document(const struct route table[], size_t n,
-                         const struct shape *const shapes[]);
+                         const struct shape *const shapes[],
+                         const json_t *configuration);
 
 #endif

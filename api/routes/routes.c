@@ -41,6 +41,7 @@ static const struct route_param runs_params[] = {
     {.type = PARAM_TEXT, .name = "name", .help = "only runs of that name"},
     {.type = PARAM_TEXT, .name = "group",
      .help = "only runs submitted for that group"},
+    {.type = PARAM_TEXT, .name = "tag", .help = "only runs with that tag"},
     {.type = PARAM_END}};
 static const struct route_param run_params[] = {
     RUN_PARAM, {.type = PARAM_END}};
@@ -172,120 +173,126 @@ static const struct route_param web_params[] = {
     {.path = resource, .params = parameters}
 
 static const struct route table[] = {
-    {"GET", "/runs", ROUTE_API, runs_params, handle_runs, "all runs",
+    {"GET", "/runs", "list_runs", ROUTE_API, runs_params, handle_runs, "all runs",
      .answer = "runs"},
     COMMANDS_ON("/runs", NULL),
-    {"GET", "/runs/{run}", ROUTE_API, run_params, handle_run,
+    {"GET", "/runs/{run}", "get_run", ROUTE_API, run_params, handle_run,
      "a run: status, loss, best epoch, setting in use",
      .answer = "run"},
     COMMANDS_ON("/runs/{run}", run_params),
-    {"GET", "/runs/{run}/config", ROUTE_API, config_params, handle_config,
-     "the configuration that a run was begun with", .answer = NULL},
-    {"GET", "/runs/{run}/data", ROUTE_API, run_params, handle_data,
+    COMMANDS_ON("/runs/{run}/notes", run_params),
+    {"GET", "/runs/{run}/config", "get_configuration", ROUTE_API, config_params, handle_config,
+     "the configuration that a run was begun with",
+     .answer = "configuration"},
+    {"GET", "/runs/{run}/data", "get_data_summary", ROUTE_API, run_params, handle_data,
      "what the run's training data hold, as the training system says",
      .answer = "data_summary"},
-    {"GET", "/runs/{run}/result", ROUTE_API, run_params, handle_result,
+    {"GET", "/runs/{run}/result", "get_result", ROUTE_API, run_params, handle_result,
      "what run --json prints at its end, or would print now",
      .answer = "result"},
-    {"GET", "/runs/{run}/trials", ROUTE_API, trials_params, handle_trials,
+    {"GET", "/runs/{run}/trials", "list_trials", ROUTE_API, trials_params, handle_trials,
      "settings tried, with their loss traces and speeds",
      .answer = "trials"},
-    {"GET", "/runs/{run}/trials/{trial}", ROUTE_API, trial_params,
+    {"GET", "/runs/{run}/trials/{trial}", "get_trial", ROUTE_API, trial_params,
      handle_trial, "one trial",
      .answer = "trial"},
     COMMANDS_ON("/runs/{run}/trials", run_params),
-    {"GET", "/runs/{run}/search", ROUTE_API, run_params, handle_search,
+    {"GET", "/runs/{run}/search", "get_search", ROUTE_API, run_params, handle_search,
      "what an outside searcher goes by: tunables, what runs, what was found",
      .answer = "search_now"},
-    {"GET", "/runs/{run}/suggestions", ROUTE_API, run_page_params,
+    {"GET", "/runs/{run}/suggestions", "list_suggestions", ROUTE_API, run_page_params,
      handle_suggestions, "settings that were suggested, and their trials",
      .answer = "suggestions"},
-    {"GET", "/runs/{run}/suggestions/{suggestion}", ROUTE_API,
+    {"GET", "/runs/{run}/suggestions/{suggestion}", "get_suggestion", ROUTE_API,
      suggestion_params, handle_suggestion, "one suggestion",
      .answer = "suggestion"},
-    {"GET", "/runs/{run}/branches", ROUTE_API, branches_params,
+    {"GET", "/runs/{run}/branches", "list_branches", ROUTE_API, branches_params,
      handle_branches, "versions of the training state",
      .answer = "branches"},
-    {"GET", "/runs/{run}/branches/{branch}", ROUTE_API, branch_params,
+    {"GET", "/runs/{run}/branches/{branch}", "get_branch", ROUTE_API, branch_params,
      handle_branch, "one branch",
      .answer = "branch"},
     COMMANDS_ON("/runs/{run}/branches/{branch}", branch_params),
-    {"GET", "/runs/{run}/branches/{branch}/progress", ROUTE_API,
+    {"GET", "/runs/{run}/branches/{branch}/progress", "get_progress", ROUTE_API,
      progress_params, handle_progress, "a branch's loss by clock",
      .answer = "progress"},
-    {"GET", "/runs/{run}/schedule", ROUTE_API, run_page_params,
+    {"GET", "/runs/{run}/schedule", "list_schedule", ROUTE_API, run_page_params,
      handle_schedule, "which setting was used from which clock",
      .answer = "schedule"},
-    {"GET", "/runs/{run}/slices", ROUTE_API, run_page_params, handle_slices,
+    {"GET", "/runs/{run}/slices", "list_slices", ROUTE_API, run_page_params, handle_slices,
      "which branch ran at which clocks; the latest",
      .answer = "slices"},
-    {"GET", "/runs/{run}/epochs", ROUTE_API, epochs_params, handle_epochs,
+    {"GET", "/runs/{run}/epochs", "list_epochs", ROUTE_API, epochs_params, handle_epochs,
      "loss and metric at the end of each epoch",
      .answer = "epochs"},
-    {"GET", "/runs/{run}/searches", ROUTE_API, run_page_params,
+    {"GET", "/runs/{run}/searches", "list_searches", ROUTE_API, run_page_params,
      handle_searches, "rounds of trials",
      .answer = "searches"},
-    {"GET", "/runs/{run}/decisions", ROUTE_API, run_page_params,
+    {"GET", "/runs/{run}/decisions", "list_decisions", ROUTE_API, run_page_params,
      handle_decisions, "why each thing was done; the latest",
      .answer = "decisions"},
-    {"GET", "/runs/{run}/curve", ROUTE_API, curve_params, handle_curve,
+    {"GET", "/runs/{run}/curve", "get_curve", ROUTE_API, curve_params, handle_curve,
      "the whole run's loss by clock, decimated",
      .answer = "curve"},
-    {"GET", "/runs/{run}/survey", ROUTE_API, survey_params, handle_survey,
+    {"GET", "/runs/{run}/survey", "get_survey", ROUTE_API, survey_params, handle_survey,
      "settings and speeds of all trials as columns, thinned out",
      .answer = "survey"},
-    {"GET", "/runs/{run}/tree", ROUTE_API, tree_params, handle_tree,
+    {"GET", "/runs/{run}/tree", "get_tree", ROUTE_API, tree_params, handle_tree,
      "the branches that matter most, with their ancestors",
      .answer = "tree"},
-    {"GET", "/runs/{run}/nodes", ROUTE_API, run_page_params, handle_nodes,
+    {"GET", "/runs/{run}/nodes", "list_nodes", ROUTE_API, run_page_params, handle_nodes,
      "the training nodes: memory, time, traffic, staleness of reads", .answer = "nodes"},
-    {"GET", "/runs/{run}/traffic", ROUTE_API, traffic_params, handle_traffic,
+    {"GET", "/runs/{run}/traffic", "get_traffic", ROUTE_API, traffic_params, handle_traffic,
      "bytes between the nodes and memory over time, by node", .answer = "traffic"},
-    {"GET", "/runs/{run}/export", ROUTE_API, export_params, handle_export,
+    {"GET", "/runs/{run}/export", "export_run", ROUTE_API, export_params, handle_export,
      "the run for other programs: one file, or a tar archive of several",
      .answer = NULL, .types = EXPORT_TYPES},
-    {"GET", "/runs/{run}/model", ROUTE_API, model_params, handle_model,
+    {"GET", "/runs/{run}/model", "download_model", ROUTE_API, model_params, handle_model,
      "the model that a run has written",
      .answer = NULL, .types = MODEL_TYPES},
-    {"GET", "/runs/{run}/log", ROUTE_API, log_params, handle_log,
+    {"GET", "/runs/{run}/log", "get_log", ROUTE_API, log_params, handle_log,
      "what the training system wrote to stdout and stderr, a piece of it",
      .answer = NULL, .types = LOG_TYPES},
-    {"GET", "/runs/{run}/events", ROUTE_API, events_params, handle_events,
+    {"GET", "/runs/{run}/events", "follow_events", ROUTE_API, events_params, handle_events,
      "live events: server-sent, or polled",
-     .answer = NULL, .types = EVENTS_TYPES, .header = &events_header},
-    {"GET", "/tables", ROUTE_API, tables_params, handle_tables,
+     .answer = "polled_events", .types = EVENTS_TYPES, .header = &events_header},
+    {"GET", "/tables", "list_tables", ROUTE_API, tables_params, handle_tables,
      "tables of the parameter server",
      .answer = "tables"},
     COMMANDS_ON("/tables/{table}/rows/{row}", NULL),
+    COMMANDS_ON("/data", NULL),
     COMMANDS_ON("/data/{upload}", uploaded_params),
-    {"GET", "/searchers", ROUTE_API, page_params, handle_searchers,
+    {"GET", "/searchers", "list_searchers", ROUTE_API, page_params, handle_searchers,
      "searchers, with the schema of their settings",
      .answer = "searchers"},
-    {"GET", "/strategies", ROUTE_API, page_params, handle_strategies,
+    {"GET", "/strategies", "list_strategies", ROUTE_API, page_params, handle_strategies,
      "strategies, with the schema of their settings",
      .answer = "strategies"},
-    {"GET", "/apps", ROUTE_API, page_params, handle_apps,
+    {"GET", "/apps", "list_apps", ROUTE_API, page_params, handle_apps,
      "training applications, with the schema of their settings",
      .answer = "apps"},
-    {"GET", "/schema", ROUTE_API, NULL, handle_schema,
+    {"GET", "/schema", "get_schema", ROUTE_API, NULL, handle_schema,
      "JSON schema of the configuration", .answer = NULL},
-    {"GET", "/healthz", ROUTE_API | ROUTE_ROOT, NULL, handle_healthz,
+    {"GET", "/me", "get_me", ROUTE_API, NULL, handle_me,
+     "who asks, and in which role",
+     .answer = "me", .role = ROLE_ANYBODY},
+    {"GET", "/healthz", "get_health", ROUTE_API | ROUTE_ROOT, NULL, handle_healthz,
      "answers while the process lives",
      .answer = "health", .role = ROLE_ANYBODY},
-    {"GET", "/readyz", ROUTE_API | ROUTE_ROOT, NULL, handle_readyz,
+    {"GET", "/readyz", "get_readiness", ROUTE_API | ROUTE_ROOT, NULL, handle_readyz,
      "503 once the process is about to end",
      .answer = "health", .role = ROLE_ANYBODY},
-    {"GET", "/version", ROUTE_API | ROUTE_ROOT, NULL, handle_version,
+    {"GET", "/version", "get_version", ROUTE_API | ROUTE_ROOT, NULL, handle_version,
      "version of the program and of this interface",
      .answer = "version", .role = ROLE_ANYBODY},
-    {"GET", "/openapi.json", ROUTE_API | ROUTE_ROOT, NULL, handle_openapi,
+    {"GET", "/openapi.json", "get_openapi", ROUTE_API | ROUTE_ROOT, NULL, handle_openapi,
      "this interface as OpenAPI 3.1", .answer = NULL},
-    {"GET", "/metrics", ROUTE_ROOT, NULL, handle_metrics,
+    {"GET", "/metrics", "get_metrics", ROUTE_ROOT, NULL, handle_metrics,
      "figures for Prometheus", .answer = NULL},
-    {"GET", "", ROUTE_API, NULL, handle_index, "this list", .answer = "index"},
-    {"GET", "", ROUTE_ROOT, NULL, handle_page, "the dashboard", .answer = NULL,
+    {"GET", "", "list_routes", ROUTE_API, NULL, handle_index, "this list", .answer = "index"},
+    {"GET", "", "get_page", ROUTE_ROOT, NULL, handle_page, "the dashboard", .answer = NULL,
      .role = ROLE_ANYBODY},
-    {"GET", "/web/{file}", ROUTE_ROOT, web_params, handle_web,
+    {"GET", "/web/{file}", "get_page_file", ROUTE_ROOT, web_params, handle_web,
      "a part of the dashboard", .answer = NULL, .role = ROLE_ANYBODY},
 };
 /* clang-format on */
@@ -300,7 +307,7 @@ static const struct shape index_shapes[] = {
 static const struct shape *const shapes[] = {
     run_shapes,     history_shapes, search_shapes, curve_shapes, survey_shapes,
     tree_shapes,    rows_shapes,    node_shapes,   about_shapes, submit_shapes,
-    command_shapes, index_shapes,   NULL};
+    command_shapes, stream_shapes,  index_shapes,  NULL};
 
 /* ---- all of them --------------------------------------------------------- */
 
@@ -357,25 +364,28 @@ static char *text_of(json_t *json)
     return text;
 }
 
-static char *index_text(void)
+static char *index_text(const struct view *view)
 {
     size_t n;
     const struct route *routes = routes_all(&n);
 
+    (void)view; /* it is the same for all */
     return text_of(json_pack("{s:o}", "routes", routes_to_json(routes, n)));
 }
 
-static char *openapi_text(void)
+static char *openapi_text(const struct view *view)
 {
     size_t n;
     const struct route *routes = routes_all(&n);
 
-    return text_of(openapi_document(routes, n, shapes));
+    return text_of(
+        openapi_document(routes, n, shapes, view_options(view)->schema));
 }
 
 /* Answers with a text that the view keeps: it says the same to all. */
 static void respond_kept(const struct route_call *call, enum view_text which,
-                         char *(*make)(void), struct response *out)
+                         char *(*make)(const struct view *),
+                         struct response *out)
 {
     const char *text = view_text(call->view, which, make);
 

@@ -12,7 +12,8 @@
 
 const struct shape rows_shapes[] = {
     {"tables", "tables:[table]" SHAPE_PAGE},
-    {"table", "table:s number:i rows:i width:i type:s access:s update_rule:s? "
+    {"table", "table:s number:i rows:i width:i type:@table_type "
+              "access:@table_access update_rule:s? "
               "saved:b"},
     {"rows", "run:s table:s branch:i? offset:i rows:[row]"},
     {"row", "row:i values:a"},

@@ -4,6 +4,7 @@
 #include "api/routes/command_routes.h"
 #include "api/routes/given_io.h"
 #include "api/view/list.h"
+#include "api/view/notes.h"
 #include "api/view/view.h"
 #include "base/mem.h"
 
@@ -15,8 +16,10 @@
 const struct shape run_shapes[] = {
     {"runs", "runs:[run]" SHAPE_PAGE},
     {"run",
-     "run:s name:s status:s status_reason:s? reason:s? message:s? "
+     "run:s name:s status:@run_status status_reason:s? "
+     "reason:@end_reason? message:s? "
      "last_words:a? last_words_node:i? values:[run_value] queue:o? "
+     "tags:a note:s? "
      "seed:i? job:@job? "
      "clock:i clocks:i "
      "epochs:i loss:n? "
@@ -35,11 +38,12 @@ const struct shape run_shapes[] = {
                "seconds:n waiting_seconds:n?"},
     {"model_info", "epoch:i loss:n metric:n? bytes:i"},
     {"snapshot", "path:s epoch:i"},
-    {"result", "run:s status:s reason:s last_words?:a last_words_node?:i "
-               "loss:n? metric:n? best:o model:s? "
-               "epochs:i clocks:i seconds:n paused_seconds:n tuning:o "
-               "setting:o schedule:a strategy:s searcher:s seed:i state:s? "
-               "url:s?"},
+    {"result",
+     "run:s status:@run_status reason:s last_words?:a last_words_node?:i "
+     "loss:n? metric:n? best:o model:s? "
+     "epochs:i clocks:i seconds:n paused_seconds:n tuning:o "
+     "setting:o schedule:a strategy:s searcher:s seed:i state:s? "
+     "url:s?"},
     {"progress", "branch:i lineage:b points:[point] next_after:i"},
     {"point", "branch:i branch_clock:i clock:i elapsed_seconds:n loss?:n "
               "metric?:n samples:i "
@@ -73,6 +77,7 @@ struct run_copy {
     struct history_tuning tuning;
     struct list_scope scope;
     struct view_job job;
+    json_t *notes; /* NULL: none */
     bool has_snapshot;
     char snapshot[RECORD_PATH_MAX], model[RECORD_PATH_MAX];
     uint32_t snapshot_epoch, model_epoch;
@@ -182,6 +187,7 @@ static void run_copy(struct run_copy *c, const struct view *view,
     copy_extras(c, h);
     c->scope = list_scope(h);
     c->job = run->job;
+    c->notes = json_incref(run->notes);
     c->state = view_options(view)->state;
     copy_files(c, h);
 }
@@ -192,6 +198,7 @@ static void run_release(struct run_copy *c)
     json_decref(c->best.e.setting);
     json_decref(c->setting);
     json_decref(c->words);
+    json_decref(c->notes);
 }
 
 static json_t *epoch_brief(const struct run_copy *c, bool there,
@@ -371,11 +378,22 @@ static json_t *joined(json_t *to, json_t *more)
     return to;
 }
 
+static json_t *notes_to_json(const struct run_copy *c)
+{
+    const json_t *tags = notes_tags(c->notes);
+
+    return json_pack(
+        "{s:o, s:o}", "tags", tags ? json_incref((json_t *)tags) : json_array(),
+        "note",
+        value_text_or_null(notes_text(c->notes) ? notes_text(c->notes) : ""));
+}
+
 static json_t *run_to_json(const struct run_copy *c)
 {
-    return joined(
-        joined(joined(state_to_json(c), training_to_json(c)), files_to_json(c)),
-        times_to_json(c));
+    json_t *shown = joined(state_to_json(c), notes_to_json(c));
+
+    return joined(joined(joined(shown, training_to_json(c)), files_to_json(c)),
+                  times_to_json(c));
 }
 
 static void out_of_memory(struct response *out)
@@ -511,7 +529,10 @@ static bool wanted(const struct route_call *call, const char *name,
 
 static bool matches(const struct route_call *call, const struct run_copy *c)
 {
-    return wanted(call, "status", shown_status(c)) &&
+    const struct route_arg *tag = route_arg(call, "tag");
+
+    return (!tag->given || notes_has_tag(c->notes, tag->text)) &&
+           wanted(call, "status", shown_status(c)) &&
            wanted(call, "name", c->name) && wanted(call, "group", c->job.group);
 }
 

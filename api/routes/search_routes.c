@@ -11,17 +11,20 @@
 #include <string.h>
 
 const struct shape search_shapes[] = {
-    {"search_now", "run:s status:s strategy:s? searcher:s? state:s reason:s "
-                   "asking:s waits:b wanted:i search:i? retune:b tunables:o? "
-                   "running:[running_trial] waiting:[waiting_suggestion] "
-                   "trials:[tried]"},
+    {"search_now",
+     "run:s status:@run_status strategy:s? searcher:s? state:s reason:s "
+     "asking:@asking_state waits:b wanted:i search:i? retune:b tunables:o? "
+     "running:[running_trial] waiting:[waiting_suggestion] "
+     "trials:[tried]"},
     {"running_trial", "trial:i suggestion:i? incumbent:b setting:o"},
     {"waiting_suggestion", "suggestion:i setting:o"},
-    {"tried", "trial:i suggestion:i? incumbent:b setting:o outcome:s ended:b "
+    {"tried", "trial:i suggestion:i? incumbent:b setting:o "
+              "outcome:@trial_outcome ended:b "
               "speed:n? noise:n? range:n? seconds:n"},
     {"suggestions", "suggestions:[suggestion]" SHAPE_PAGE},
-    {"suggestion", "suggestion:i state:s trial:i? setting:o reason:s "
-                   "suggested_at:t? settled_at:t?"},
+    {"suggestion",
+     "suggestion:i state:@suggestion_state trial:i? setting:o reason:s "
+     "suggested_at:t? settled_at:t?"},
     {NULL, NULL},
 };
 

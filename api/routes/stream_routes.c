@@ -17,6 +17,20 @@
 const struct route_header events_header = {
     "Last-Event-ID", "number of the last event that was read", 18};
 
+const struct shape stream_shapes[] = {
+    {"polled_events", "events:[polled_event] next_after:i missed:b"},
+    {"polled_event", "id:i event:@event_kind data:@event"},
+    {"event_stream",
+     "{\"type\": \"string\", \"contentMediaType\": \"text/event-stream\", "
+     "\"description\": \"server-sent events: `id` the event's number, `event` "
+     "its event_kind, `data` an object as JSON: an event. The last one may be "
+     "`dropped`, whose data are an event_dropped\", \"contentSchema\": "
+     "{\"anyOf\": [{\"$ref\": \"#/components/schemas/event\"}, {\"$ref\": "
+     "\"#/components/schemas/event_dropped\"}]}}"},
+    {"event_dropped", "last:i newest:i kept_after:i"},
+    {NULL, NULL},
+};
+
 enum { POLL_BYTES = 1024 * 1024, POLL_TAIL = 128 };
 
 static void poll_events(struct event_log *log, uint64_t after,

@@ -5,6 +5,7 @@
 #define API_STREAM_ROUTES_H
 
 #include "api/http/route.h"
+#include "api/http/shape.h"
 
 enum { EVENTS_POLLED_MAX = 1000 };
 
@@ -19,6 +20,7 @@ enum { EVENTS_POLLED_MAX = 1000 };
 #define EXPORT_TYPES "application/x-tar|application/x-ndjson"
 #define MODEL_TYPES "application/x-tar|application/octet-stream|application/zip"
 extern const struct route_header events_header;
+extern const struct shape stream_shapes[];
 
 /* Without `after` a stream, which the server carries on; with it, the events
  * past that number, at most EVENTS_POLLED_MAX. */

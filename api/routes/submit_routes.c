@@ -1,5 +1,6 @@
 #include "api/routes/submit_routes.h"
 
+#include "api/view/notes.h"
 #include "api/view/view.h"
 #include "tuner/shell/mailbox_io.h"
 
@@ -16,14 +17,16 @@ const struct shape submit_shapes[] = {
      "{\"type\": \"object\", \"required\": [\"run\", "
      "\"status\", \"config\", \"problems\"], \"properties\": {\"run\": "
      "{\"type\": \"string\"}, \"name\": {\"type\": \"string\"}, "
-     "\"group\": {\"type\": \"string\"}, \"status\": {\"type\": "
-     "\"string\"}, \"config\": {\"type\": \"object\"}, \"problems\": "
-     "{\"type\": \"array\"}}}"},
+     "\"group\": {\"type\": \"string\"}, \"status\": {\"$ref\": "
+     "\"#/components/schemas/run_status\"}, \"config\": {\"type\": "
+     "\"object\"}, \"problems\": {\"type\": \"array\"}}}"},
     {"checked", "{\"type\": \"object\", \"required\": [\"valid\", "
                 "\"problems\"], \"properties\": {\"valid\": {\"type\": "
                 "\"boolean\"}, \"config\": {\"type\": [\"object\", \"null\"]}, "
                 "\"problems\": {\"type\": \"array\"}}}"},
     {"upload", "name:s bytes:i complete:b"},
+    {"data_files", "files:[data_file] more:b"},
+    {"data_file", "name:s folder:b bytes:i"},
     {NULL, NULL},
 };
 
@@ -111,6 +114,28 @@ bool take_delete(const struct route_call *call, const json_t *body,
     return false;
 }
 
+bool take_note(const struct route_call *call, const json_t *body,
+               struct mailbox_request *request, struct response *out)
+{
+    struct response_faults faults = {0};
+
+    assert(request->command == COMMAND_NOTE);
+    (void)request;
+    if (!view_options(call->view)->desk) {
+        response_problem(out, 409, "not_supported", NULL,
+                         "this is the server of one run, which writes no "
+                         "notes; `mltune note` does, and `mltune serve`");
+        return false;
+    }
+    if (notes_check(body, &faults))
+        return true;
+    response_problem(out, 422, "invalid_body", &faults,
+                     "%zu part%s of the body %s not valid", faults.len,
+                     faults.len == 1 ? "" : "s",
+                     faults.len == 1 ? "is" : "are");
+    return false;
+}
+
 /* No path, nothing hidden, nothing that could be taken for an option. */
 static bool names_file(const char *name)
 {
@@ -148,6 +173,20 @@ bool take_upload(const struct route_call *call, const json_t *body,
                        DESK_UPLOAD_MAX);
     response_problem(out, 400, "invalid_parameter", &faults,
                      "1 parameter of the request is not valid");
+    return false;
+}
+
+bool take_data(const struct route_call *call, const json_t *body,
+               struct mailbox_request *request, struct response *out)
+{
+    assert(request->command == COMMAND_DATA);
+    (void)request;
+    (void)body;
+    if (view_options(call->view)->desk)
+        return true;
+    response_problem(out, 409, "not_supported", NULL,
+                     "this is the server of one run; `mltune serve` has a data "
+                     "folder");
     return false;
 }
 

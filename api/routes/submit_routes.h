@@ -17,12 +17,15 @@ route_command take_submission;
 
 /* DELETE /runs/{run}: of one that has ended, or waits, also one that is not
  * listed. Refused by a server that holds one run. */
-route_command take_delete;
+route_command take_delete, take_note;
 
 /* GET, POST /data/{upload}: a file of the service's data folder, by its name.
  * Refused by a server that holds one run, and for a name that is none. */
 extern const struct route_param upload_params[], uploaded_params[];
 route_command take_upload;
+
+/* GET /data. Refused by a server that holds one run. */
+route_command take_data;
 
 /* Gives @r the parameters of a submission or an upload; other commands have
  * none. */

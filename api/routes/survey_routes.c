@@ -162,6 +162,11 @@ static void find_standings(struct survey *s)
     }
 }
 
+double survey_loss(const struct record_trial *t)
+{
+    return t->figures.points > 0 ? t->figures.loss[t->figures.points - 1] : NAN;
+}
+
 /* @setting is transferred. */
 static void copy_trial(struct survey *s, const struct record_trial *t,
                        json_t *setting)
@@ -178,8 +183,7 @@ static void copy_trial(struct survey *s, const struct record_trial *t,
         .noise = t->figures.noise,
         .seconds = t->figures.seconds,
         .clocks = t->figures.clocks,
-        .loss = t->figures.points > 0 ? t->figures.loss[t->figures.points - 1]
-                                      : NAN,
+        .loss = survey_loss(t),
         .setting = setting,
     };
 }

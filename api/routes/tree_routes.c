@@ -12,8 +12,9 @@
 const struct shape tree_shapes[] = {
     {"tree", "total:i branches:[tree_branch]"},
     {"tree_branch", "branch:i parent:i? type:s role:s live:b surviving:b "
-                    "trial:i? setting:o created_clock:i first_clock:i "
-                    "last_clock:i clocks:i freed_at:t? freed_reason:s?"},
+                    "trial:i? search:i? label:s? loss:n? setting:o "
+                    "created_clock:i first_clock:i last_clock:i clocks:i "
+                    "freed_at:t? freed_reason:s?"},
     {NULL, NULL},
 };
 
@@ -30,7 +31,9 @@ struct tree_row {
     branch_id shown_parent;  /* BRANCH_NONE: none is shown */
     bool surviving;
     clock_no first_clock, last_clock; /* of its progress */
-    uint32_t trial;                   /* 0: none */
+    uint32_t trial, search;           /* 0: none */
+    enum trial_label label;           /* of the trial */
+    double loss;                      /* its last; NAN: none */
 };
 
 struct tree {
@@ -214,6 +217,14 @@ static bool find_parents(const struct history *h, void *state)
     return t->at < t->rows;
 }
 
+static void copy_trial(struct tree_row *row, const struct record_trial *t)
+{
+    row->trial = t->trial;
+    row->search = t->search;
+    row->label = t->label;
+    row->loss = survey_loss(t);
+}
+
 static bool find_trials(const struct history *h, void *state)
 {
     struct tree *t = state;
@@ -224,32 +235,49 @@ static bool find_trials(const struct history *h, void *state)
         struct tree_row *row = shown(t, trial.t.branch);
 
         if (row)
-            row->trial = trial.t.trial;
+            copy_trial(row, &trial.t);
     }
     return t->at < history_trials_len(h);
 }
 
 /* ---- the answer ---------------------------------------------------------- */
 
+/* What became of the trial that the branch belongs to. */
+static json_t *trial_to_json(const struct tree_row *row)
+{
+    if (!row->trial)
+        return json_pack("{s:n, s:n, s:n, s:n}", "trial", "search", "label",
+                         "loss");
+    return json_pack("{s:I, s:I, s:s, s:o}", "trial", (json_int_t)row->trial,
+                     "search", (json_int_t)row->search, "label",
+                     trial_label_name(row->label), "loss",
+                     value_number_or_null(row->loss));
+}
+
 static json_t *row_to_json(const struct tree *t, const struct tree_row *row)
 {
     const struct history_branch *b = &row->b;
     bool live = isnan(b->freed_at_s);
+    json_t *json = trial_to_json(row), *rest;
 
-    return json_pack(
-        "{s:I, s:o, s:s, s:o, s:b, s:b, s:o, s:o, s:I, s:I, s:I, s:I, s:o, "
-        "s:o}",
+    rest = json_pack(
+        "{s:I, s:o, s:s, s:o, s:b, s:b, s:o, s:I, s:I, s:I, s:I, s:o, s:o}",
         "branch", (json_int_t)b->branch, "parent",
         row->shown_parent == BRANCH_NONE ? json_null()
                                          : json_integer(row->shown_parent),
         "type", branch_type_name(b->type), "role", value_text(b->role), "live",
-        live, "surviving", row->surviving, "trial",
-        row->trial ? json_integer(row->trial) : json_null(), "setting",
-        json_incref(b->setting), "created_clock", (json_int_t)b->created_clock,
-        "first_clock", (json_int_t)row->first_clock, "last_clock",
-        (json_int_t)row->last_clock, "clocks", (json_int_t)b->clocks,
-        "freed_at", list_time(&t->scope, b->freed_at_s), "freed_reason",
+        live, "surviving", row->surviving, "setting", json_incref(b->setting),
+        "created_clock", (json_int_t)b->created_clock, "first_clock",
+        (json_int_t)row->first_clock, "last_clock", (json_int_t)row->last_clock,
+        "clocks", (json_int_t)b->clocks, "freed_at",
+        list_time(&t->scope, b->freed_at_s), "freed_reason",
         live ? json_null() : value_text(b->freed_reason));
+    if (!json || !rest || json_object_update(json, rest) < 0) {
+        json_decref(json);
+        json = NULL;
+    }
+    json_decref(rest);
+    return json;
 }
 
 static json_t *tree_to_json(const struct tree *t)

@@ -41,6 +41,7 @@ struct exchange {
     bool last;     /* nothing that follows on the connection is read */
     size_t len, capacity;
     bool no_memory;
+    struct asker by; /* READ */
     struct service_write write;
     time_ns asked;   /* WAITING, WAKING: since when */
     uint64_t waking; /* WAKING: the waker's ticket, for: */
@@ -62,18 +63,13 @@ static struct reaper_entry *entry_of(struct MHD_Connection *connection)
     return info ? info->socket_context : NULL;
 }
 
-/* Where a client left off; without a number, now. */
+/* Where a client left off. */
 static uint64_t stream_after(struct MHD_Connection *connection,
                              struct event_log *log)
 {
-    const char *last = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
-                                                   "Last-Event-ID");
-    uint64_t n = 0;
-    size_t i = 0;
-
-    for (; last && last[i] >= '0' && last[i] <= '9' && i < 18; i++)
-        n = n * 10 + (uint64_t)(last[i] - '0');
-    return i > 0 && !last[i] ? n : event_log_newest(log);
+    return event_log_after(log, MHD_lookup_connection_value(connection,
+                                                            MHD_HEADER_KIND,
+                                                            "Last-Event-ID"));
 }
 
 static enum MHD_Result refuse_stranger(struct exchange *x, const char *what)
@@ -227,7 +223,7 @@ static enum MHD_Result answer(struct exchanges *s, struct exchange *x,
         return MHD_queue_response(connection, MHD_HTTP_OK, made);
     if (waits_for_run(s, x, method))
         return MHD_YES;
-    if (!service_respond(s->view, method, x->target, &r)) {
+    if (!service_respond_to(s->view, &x->by, method, x->target, &r)) {
         if (x->stranger && entry &&
             !quota_take(&s->quota, peer_address(entry->fd), clock_monotonic()))
             return refuse_stranger(x, "rows");
@@ -248,7 +244,7 @@ static enum MHD_Result answer(struct exchanges *s, struct exchange *x,
     made = reply_make(&r);
     if (made) {
         result = MHD_queue_response(connection, (unsigned)r.status, made);
-        if (r.status == 200 && !r.log_next[0])
+        if (r.status == 200 && !r.log_next[0] && !r.personal)
             replies_keep(&s->replies, x->target, version, made, r.len);
         else
             MHD_destroy_response(made);
@@ -417,14 +413,16 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
             entry->token = by.token;
         if (reads && service_may_read(&who, &by, &head, self, own, &refusal)) {
             x->stage = STAGE_READ;
+            x->by = by;
+            s->used = clock_monotonic();
             if (x->stranger)
                 toll_take(&s->toll, s->toll_times, clock_monotonic());
             return MHD_YES;
         }
         if (!reads && service_begin(s->view, &by, &head, &x->write, &refusal)) {
             x->stage = STAGE_BODY;
-            reaper_enter(entry_of(x->connection), REAPER_BODY,
-                         clock_monotonic());
+            s->used = clock_monotonic();
+            reaper_enter(entry_of(x->connection), REAPER_BODY, s->used);
             return MHD_YES;
         }
     }

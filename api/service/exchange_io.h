@@ -48,6 +48,7 @@ struct exchanges {
                                * suspended */
     struct waker *waker;      /* borrowed; NULL: no run rests */
     uint64_t refused;         /* requests */
+    time_ns used;             /* when one was let in last */
 };
 
 void *exchange_begin(void *cls, const char *target,

@@ -5,7 +5,7 @@
 #include "api/http/tls_io.h"
 #include "api/service/exchange_io.h"
 #include "base/clock_io.h"
-#include "base/local_io.h"
+#include "base/host/local_io.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -75,6 +75,7 @@ struct api_server {
     pthread_t thread;
     atomic_bool stopping;
     _Atomic time_ns turned; /* when the thread last went round */
+    _Atomic time_ns used;   /* as exchanges.used, or a stream is open */
     /* The server's thread owns these while it runs: */
     struct door tcp, local;
     time_ns local_rests; /* until then; 0: it does not */
@@ -305,6 +306,14 @@ static int epoll_of(const struct door *d)
                      : -1;
 }
 
+/* Whoever has a page open follows it, or asks every few seconds. */
+static void note_use(struct api_server *s)
+{
+    if (s->exchanges.streams.open > 0)
+        s->exchanges.used = clock_monotonic();
+    atomic_store(&s->used, s->exchanges.used);
+}
+
 static void *serve(void *arg)
 {
     struct api_server *s = arg;
@@ -332,6 +341,7 @@ static void *serve(void *arg)
         cut_revoked(s);
         serve_door(&s->tcp);
         serve_door(&s->local);
+        note_use(s);
     }
     exchanges_end(&s->exchanges);
     say_last_words(s, fds);
@@ -556,6 +566,8 @@ enum err api_server_start(const struct api_server_options *options,
         goto fail;
     open_local(s, options->local);
     atomic_store(&s->turned, clock_monotonic());
+    s->exchanges.used = clock_monotonic();
+    atomic_store(&s->used, s->exchanges.used);
     failed = start_thread(s);
     if (failed) {
         err = fault_errno(f, ERR_IO, failed, "cannot start the HTTP thread");
@@ -584,6 +596,11 @@ const char *api_server_no_local(const struct api_server *s)
 time_ns api_server_turned(const struct api_server *s)
 {
     return atomic_load(&s->turned);
+}
+
+time_ns api_server_used(const struct api_server *s)
+{
+    return atomic_load(&s->used);
 }
 
 void api_server_stop(struct api_server *s)

@@ -6,7 +6,7 @@
  * runs rest a second one reads them back (waker_io.h).
  *
  * Besides, it listens on a Unix socket: whoever comes in there is this user, or
- * root (base/local_io.h), and may do all without a token.
+ * root (base/host/local_io.h), and may do all without a token.
  *
  * Limits: REAPER_CONNECTIONS_MAX connections and REAPER_LOCAL_MAX by the Unix
  * socket (further ones wait in the listen queue), REAPER_LIMITS on the time of
@@ -60,6 +60,10 @@ const char *api_server_no_local(const struct api_server *s);
 /* When its thread last went round: some seconds ago at most, unless it is
  * stuck. Any thread. */
 time_ns api_server_turned(const struct api_server *s);
+
+/* When it was last asked for something that the asker may have; now, while an
+ * event stream is open. Any thread. */
+time_ns api_server_used(const struct api_server *s);
 
 /* Ends the thread and closes all connections, idle or not. Blocks no longer
  * than one answer takes to write into memory, or one run to read back, and a

@@ -118,8 +118,28 @@ enum { WAKES_MAX = 4 };
 bool service_respond(struct view *view, const char *method, const char *target,
                      struct response *out)
 {
+    return service_respond_to(view, NULL, method, target, out);
+}
+
+/* False: the run has to answer. */
+static bool answer(struct view *view, const struct asker *by,
+                   const char *method, const struct request *req,
+                   struct response *out)
+{
+    struct route_call call;
     size_t n;
     const struct route *routes = routes_all(&n);
+
+    if (!route_match(routes, n, view, method, req, &call, out))
+        return true;
+    call.by = by;
+    return route_answer(&call, out);
+}
+
+bool service_respond_to(struct view *view, const struct asker *by,
+                        const char *method, const char *target,
+                        struct response *out)
+{
     char id[RECORD_NAME_MAX];
     struct request req;
     uint64_t mark = 0;
@@ -132,7 +152,7 @@ bool service_respond(struct view *view, const char *method, const char *target,
     for (int i = 0; i < WAKES_MAX; i++) {
         if (id[0] && !wake(view, id, &mark, out))
             return true;
-        if (!route_respond(routes, n, view, method, &req, out))
+        if (!answer(view, by, method, &req, out))
             return false;
         if (!id[0] || out->stream || out->export_format ||
             !view_slept_since(view, id, mark))
@@ -193,6 +213,8 @@ struct asker service_asker(const struct service_readers *who,
     if (named) {
         by = asker_of(named->name, named->role);
         by.token = token_number(named);
+        by.upload_limited = named->upload_limited;
+        by.upload_max = named->upload_max;
         return by;
     }
     if (who->entrance && entrance_knows(who->entrance, head))
@@ -229,20 +251,20 @@ static enum role read_needs(const struct head *head)
     return needed;
 }
 
-bool service_may_read(const struct service_readers *who, const struct asker *by,
+bool service_may_read(const struct service_readers *who, struct asker *by,
                       const struct head *head,
                       const struct listen_address *self, bool own,
                       struct response *out)
 {
-    enum role role = by->role, needed;
+    enum role needed;
 
-    if (role == ROLE_ADMIN)
+    if (by->role == ROLE_ADMIN)
         return true;
-    if (role < ROLE_READ && self->loopback &&
+    if (by->role < ROLE_READ && self->loopback &&
         (who->rule == READ_EVERYONE || (who->rule == READ_USER && own)))
-        role = ROLE_READ;
+        *by = asker_of(ASKER_RULE, ROLE_READ);
     needed = read_needs(head);
-    return role >= needed || refuse_role(by, needed, out);
+    return by->role >= needed || refuse_role(by, needed, out);
 }
 
 /* "application/json", with parameters or not; and that of RFC 7396. */
@@ -437,6 +459,8 @@ static bool post_to_desk(struct service_write *w, const struct route_call *call,
     submit_fill(call, &r);
     snprintf(r.by, sizeof(r.by), "%s", w->by.name);
     r.role = w->by.role;
+    r.upload_limited = w->by.upload_limited;
+    r.upload_max = w->by.upload_max;
     snprintf(r.run, sizeof(r.run), "%s", w->run);
     snprintf(r.key, sizeof(r.key), "%s", w->request.key);
     r.body = mem_alloc(len + 1);
@@ -457,6 +481,12 @@ static bool post_to_desk(struct service_write *w, const struct route_call *call,
                          "%d requests wait for the service; try again",
                          DESK_SLOTS);
     return !err;
+}
+
+/* Whether it is about a run that has to be listed. */
+static bool needs_run(const struct command *c)
+{
+    return c->actor != COMMAND_BY_SERVICE || command_id_of(c) == COMMAND_NOTE;
 }
 
 static bool post(struct view *view, const char *method, const char *target,
@@ -484,8 +514,7 @@ static bool post(struct view *view, const char *method, const char *target,
     w->desk = view_options(view)->desk;
     if (w->request.command == COMMAND_DELETE) /* listed or not */
         snprintf(w->run, sizeof(w->run), "%s", route_arg(&call, "run")->text);
-    else if (call.route->command->actor != COMMAND_BY_SERVICE &&
-             !find_run(view, &call, w, out))
+    else if (needs_run(call.route->command) && !find_run(view, &call, w, out))
         return false;
     return w->desk ? post_to_desk(w, &call, target, body, len, wake_fd, out)
                    : post_to_run(w, wake_fd, out);

@@ -15,6 +15,7 @@
 #ifndef API_SERVICE_H
 #define API_SERVICE_H
 
+#include "api/http/asker.h"
 #include "api/http/audit_io.h"
 #include "api/http/entrance.h"
 #include "api/http/guard.h"
@@ -50,27 +51,16 @@ struct service_readers {
     bool local; /* who asks came by the Unix socket: needs none of them */
 };
 
-/* What those are called who have no named token: no name has a bracket. */
-#define ASKER_OWN_TOKEN "(token)"
-#define ASKER_LOCAL "(socket)"
-#define ASKER_PAGE "(page)"
-
-/* Who asks, and what that lets them do; "" and ROLE_ANYBODY: nobody known. */
-struct asker {
-    char name[TOKENS_NAME_MAX + 1];
-    enum role role;
-    uint64_t token; /* the number of the named token; 0: it is none */
-};
-
 /* Whoever has sent @head: the Unix socket and the server's own token make an
  * admin, a named token what it says, the page's cookie a reader. */
 struct asker service_asker(const struct service_readers *who,
                            const struct head *head);
 
 /* True when the accepted read @head may be answered: its route is open to all,
- * @by has the role that it needs, or the rule lets its sender read (@own: a
- * process of this user). Else @out refuses it (401, 403). */
-bool service_may_read(const struct service_readers *who, const struct asker *by,
+ * or @by has the role that it needs. Where the rule lets its sender read (@own:
+ * a process of this user), @by is a reader from here on. Else @out refuses it
+ * (401, 403). */
+bool service_may_read(const struct service_readers *who, struct asker *by,
                       const struct head *head,
                       const struct listen_address *self, bool own,
                       struct response *out);
@@ -88,6 +78,11 @@ void service_unread(const char *id, const struct fault *f,
  * it is to be asked as a write is, by service_write without a body. */
 bool service_respond(struct view *view, const char *method, const char *target,
                      struct response *out);
+
+/* The same for @by, whom the answer may be about. */
+bool service_respond_to(struct view *view, const struct asker *by,
+                        const char *method, const char *target,
+                        struct response *out);
 
 /* A write on its way. */
 struct service_write {

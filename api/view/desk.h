@@ -34,6 +34,8 @@ struct desk_request {
     char upload[DESK_UPLOAD_MAX + 1];
     uint64_t offset, size;
     bool anew;
+    bool upload_limited; /* UPLOAD: @by may upload so many bytes in all: */
+    uint64_t upload_max;
     char key[COMMAND_KEY_MAX + 1]; /* "" none */
     char *target;                  /* owned; as it came */
     char *body;                    /* owned; JSON as it came; "" none */

@@ -57,20 +57,23 @@ void view_free(struct view *v)
     pthread_mutex_destroy(&v->lock);
     for (size_t i = 0; i < VIEW_TEXTS; i++)
         mem_free(atomic_load(&v->text[i]));
-    for (size_t i = 0; i < v->runs; i++)
+    for (size_t i = 0; i < v->runs; i++) {
         whole_free(v->run[i].whole);
+        json_decref(v->run[i].notes);
+    }
     mem_free(v->run);
     mem_free(v);
 }
 
-const char *view_text(struct view *v, enum view_text which, char *(*make)(void))
+const char *view_text(struct view *v, enum view_text which,
+                      char *(*make)(const struct view *))
 {
     char *kept = atomic_load(&v->text[which]), *made;
 
     assert((unsigned)which < VIEW_TEXTS && make);
     if (kept)
         return kept;
-    made = make();
+    made = make(v);
     /* Another thread may have been first. */
     if (made && !atomic_compare_exchange_strong(&v->text[which], &kept, made)) {
         mem_free(made);
@@ -135,6 +138,7 @@ void view_remove_run(struct view *v, const char *id)
     run = listed(v, id);
     assert(run);
     whole_free(run->whole);
+    json_decref(run->notes);
     after = v->runs - (size_t)(run - v->run) - 1;
     memmove(run, run + 1, after * sizeof(*run));
     v->runs--;
@@ -310,6 +314,20 @@ void view_set_job(struct view *v, const char *id, const struct view_job *job)
     run = listed(v, id);
     assert(run);
     run->job = *job;
+    view_changed(v);
+    view_unlock(v);
+}
+
+void view_set_notes(struct view *v, const char *id, json_t *notes)
+{
+    struct view_run *run;
+
+    assert(id[0]);
+    view_lock(v);
+    run = listed(v, id);
+    assert(run);
+    json_decref(run->notes);
+    run->notes = notes;
     view_changed(v);
     view_unlock(v);
 }

@@ -81,6 +81,7 @@ struct view_run {
     /* Both borrowed, read under the lock only; NULL: none. */
     const json_t *config, *result;
     struct view_job job;
+    json_t *notes; /* owned; NULL: nobody wrote any (api/view/notes.h) */
     /* It rests: its owner keeps a rested history of it (history_rest), which is
      * @own, and no config and result. Whole while it is read: then history,
      * config and result are @whole's. */
@@ -147,13 +148,17 @@ bool view_slept_since(struct view *v, const char *id, uint64_t mark);
  */
 void view_set_job(struct view *v, const char *id, const struct view_job *job);
 
+/* People wrote @notes to run @id, which is listed: transferred; NULL: none.
+ * Takes the lock. */
+void view_set_notes(struct view *v, const char *id, json_t *notes);
+
 /* Answers that never change while the program runs. */
 enum view_text { VIEW_OPENAPI, VIEW_ROUTES, VIEW_TEXTS };
 
 /* The text that @make gives, made by the first who asks and kept for the view's
  * life: borrowed. NULL: @make gave none. Any thread, no lock. */
 const char *view_text(struct view *v, enum view_text which,
-                      char *(*make)(void));
+                      char *(*make)(const struct view *));
 
 void view_lock(struct view *v);
 void view_unlock(struct view *v);

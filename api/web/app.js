@@ -6,7 +6,9 @@
 //   #/compare/ID,ID,...   runs beside each other
 //   #/help[/WORD]         what words mean
 
+import {account} from "./account.js";
 import {themeChanged} from "./canvas.js";
+import {userless} from "./control.js";
 import {follow, get, Refused, token, Unreachable} from "./data.js";
 import {compareView} from "./compare.js";
 import {helpView} from "./help.js";
@@ -36,12 +38,12 @@ function say(text) {
 // A server that other machines reach shows nothing without it.
 function wantToken() {
   if ($("token-wanted")) return;
-  const secret = el("input"), label = el("label", "token "), form = el("form", label);
+  const secret = el("input"), label = el("label", "token "), form = el("form", userless(), label);
   form.id = "token-wanted";
   secret.type = "password";
   secret.autocomplete = "off";
   label.append(secret);
-  form.append(" the text of the file “token” in the server’s state folder; this tab keeps it until it is closed");
+  form.append(" yours, or the text of the file “token” in the server’s state folder; this tab keeps it until it is closed");
   form.addEventListener("submit", (e) => {
     e.preventDefault();
     token.set(secret.value.trim());
@@ -80,6 +82,7 @@ function wanted() {
 function show() {
   const to = wanted();
   if (view && view.follows && view.follows(to)) return;
+  for (const box of document.querySelectorAll("dialog")) box.close(); // it was about what goes now
   if (live) live.end();
   if (view) view.destroy();
   view = to.make({...to, crumbs, notice: say});
@@ -120,6 +123,7 @@ $("skip").addEventListener("click", (e) => {
 $("theme").hidden = $("loading").hidden = false; // without this script they would say what is not so
 addEventListener("hashchange", show);
 setTheme(localStorage.getItem("mltune-theme") || "auto");
+account($("who"), say, () => live?.now());
 get("/version").then((v) => put($("version"), v.name + " " + v.version)).catch(() => {});
 
 // A server with one run shows that one.

@@ -2,6 +2,7 @@
 
 import {ask, underWay} from "./control.js";
 import {get, runPath, write} from "./data.js";
+import {needs} from "./me.js";
 import {button, count, el, put, settingText, short} from "./text.js";
 
 const path = (id, branch, verb = "") => runPath(id, "/branches/" + branch + verb);
@@ -88,6 +89,7 @@ export function branchControls(id, changed, failed) {
   const act = (what) => () => what(id, chosen, changed).catch((error) => failed(error.message));
   const all = {fork: button("fork", act(fork), "small"), promote: button("promote", act(promote), "small"),
     free: button("give up", act(giveUp), "small")};
+  for (const b of Object.values(all)) needs(b, "run");
   const name = el("span.quiet"), root = el("div.tools", name, ...Object.values(all));
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", "the chosen branch");

@@ -6,7 +6,7 @@ import {button, el, put} from "./text.js";
 
 // Registered as colours, the style sheet's names have the value of the scheme
 // in use; a canvas knows no light-dark().
-const NAMES = ["ink", "quiet", "line", "card", "accent", "good", "warn", "bad", "faint", "second",
+const NAMES = ["ink", "quiet", "line", "card", "accent", "good", "warn", "bad", "faint", "second", "ground",
   "run0", "run1", "run2", "run3", "run4", "run5"];
 for (const name of NAMES)
   CSS.registerProperty({name: "--" + name, syntax: "<color>", inherits: true, initialValue: "gray"});
@@ -56,6 +56,7 @@ let cards = 0;
 export function card(title, of, ...tools) {
   const heading = el("h2", title);
   heading.id = "card" + ++cards;
+  heading.classList.toggle("code", Boolean(of?.code)); // the name of a tunable or metric, which stays as it is
   const bar = el("div.tools", ...tools);
   if (of && of.canvas)
     bar.append(button("PNG", () => {

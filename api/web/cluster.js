@@ -15,6 +15,9 @@ const COLUMNS = ["node", "state", "workers", "where time went", "work", "waits",
   "received"];
 const TIMES = [["work", "good"], ["wait", "second"], ["copy", "warn"], ["stalled", "bad"]];
 
+// Swatches of colours with their meanings.
+const legend = (entries) => el("p.legend", ...entries.map(([colour, text]) => el("span", el("i.swatch.bar." + colour), text)));
+
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const percent = (part) => short(part * 100, part < 0.1 ? 2 : 3) + " %";
 
@@ -35,6 +38,12 @@ function timeBar(node) {
   return bar;
 }
 
+// Time of waiting, and its share of all.
+function waits(node) {
+  const all = sum(TIMES.map(([name]) => number(node.seconds[name]))), wait = number(node.seconds.wait);
+  return duration(wait) + (all > 0 ? " (" + percent(wait / all) + ")" : "");
+}
+
 // State of a node, from its latest beat and the run's state.
 function state(node, run) {
   if (ENDED.has(run.status)) return ["ended", ""];
@@ -47,13 +56,13 @@ function nodeTable() {
   const body = el("tbody"), note = el("p.quiet");
   const root = el("section.card", el("div.head", el("h2", "nodes")), el("div.scroll",
     el("table.stack", el("thead", el("tr", ...COLUMNS.map((c) => el("th", c)))), body)), note);
-  put(note, "Green: work; grey: waiting for other workers and rows; amber: copying what branches " +
-    "share; red: the machine stood still.");
+  note.before(legend([["good", "work"], ["second", "waiting for other workers and rows"], ["warn", "copying what branches share"],
+    ["bad", "the machine stood still (beyond the usual, in clocks that took over twenty times as long)"]]));
   function update(nodes, run) {
     body.replaceChildren(...nodes.map((n) => {
       const [text, colour] = state(n, run);
       const cells = [String(n.node), el("span" + (colour ? "." + colour : ""), text), short(n.workers),
-        timeBar(n), duration(number(n.seconds.work)), duration(number(n.seconds.wait)),
+        timeBar(n), duration(number(n.seconds.work)), waits(n),
         bytes(n.memory.in_use_bytes) + " of " + bytes(n.memory.limit_bytes),
         bytes(n.traffic.bytes_sent), bytes(n.traffic.bytes_received)];
       return el("tr", ...cells.map((c, i) => {
@@ -62,6 +71,9 @@ function nodeTable() {
         return td;
       }));
     }));
+    const sent = sum(nodes.map((n) => n.traffic.bytes_sent));
+    put(note, sent > 0 ? bytes(sent) + " sent between " + count(nodes.length, "node") : nodes.length > 1
+      ? "nothing was sent between the nodes so far" : "one node: nothing is sent");
   }
   return {root, update};
 }
@@ -147,7 +159,7 @@ function stalenessChart(id) {
     });
     ctx.fillStyle = c.quiet;
     ctx.textAlign = "center";
-    ctx.fillText("age of the copy less the reader's clock", LEFT + span / 2, height - 9);
+    ctx.fillText("clocks seen, relative to the reader's own", LEFT + span / 2, height - 9);
   }
   return {...frame, update(list) {
     const known = bars[at] && bars[at].difference, reads = sum(list.map((n) => n.staleness.reads));
@@ -158,7 +170,8 @@ function stalenessChart(id) {
     if (at >= 0) put(frame.readout, say(at, false));
     else put(frame.readout, reads === 0 ? NO_READ : short(reads) + " reads, mean " +
       short(sum(list.map((n) => n.staleness.sum)) / reads, 3) +
-      "; -1 is everything before the reader's own clock, lower is staler");
+      ". Staleness: how many clocks a row lagged behind its reader when it was read. -1 has all clocks before the reader's own; each " +
+      "less is one clock staler");
   }};
 }
 
@@ -192,6 +205,8 @@ function bandwidthPlot(id) {
   const frame = plot({title: "bandwidth used by each node", name: id + "-bandwidth",
     xLabel: "seconds since the start", yLabel: "Mbit/s sent", height: 240, x: [], series: [],
     empty: "nothing was sent between nodes so far"});
+  const key = el("p.legend");
+  frame.readout.before(key);
   return {...frame, update(traffic, choices, run) {
     const all = traffic.nodes.map(rates), sent = all.some((r) => r.y.some((v) => v > 0));
     const few = all.length <= LINES, lines = sent ? merged(all) : {x: [], values: []};
@@ -202,13 +217,14 @@ function bandwidthPlot(id) {
     const budget = budgets(lines.x, choices, run);
     const limit = budget.length === 0 ? [] : [{label: "budget", values: budget, colour: "warn",
       width: 1.5, dash: [6, 4], kind: "steps", points: false}];
+    key.replaceChildren(...!sent ? [] : legend([...few ? all.map((r, i) => ["run" + i, "node " + r.node]) : [["accent", "mean"], ["quiet", "each node"]],
+      ...limit.length > 0 ? [["warn", "budget"]] : []]).childNodes);
     frame.update({x: lines.x,
       series: [...limit, ...few ? lines.values.map((values, i) => ({label: "node " + all[i].node, values,
-        colour: "run" + i, width: 1.5, points: false}))
+        colour: "run" + i, width: 1.5, points: lines.x.length <= 2 * all.length}))
         : [{label: "mean of those that told", values: mean, colour: "accent", points: false}]],
       bundles: few ? [] : [{colour: "quiet", alpha: 0.35, lines: all}],
-      note: (few ? all.length > 1 && sent ? "a line for each node; point at one to read them" : ""
-        : "bold: mean; faint: each node") + (limit.length > 0 ? "; dashed: a node's budget by the setting in use (trials have their own)" : ""),
+      note: !sent ? "" : limit.length > 0 ? "dashed: a node's budget by the setting in use (trials have their own)" : "point at a line to read it",
       csv: () => [["node", "seconds", "bytes_sent", "bytes_received", "memory_bytes"],
         ...traffic.nodes.flatMap((n) => n.elapsed_seconds.map((s, i) =>
           [n.node, s, n.bytes_sent[i], n.bytes_received[i], n.memory_bytes[i]]))]});
@@ -232,6 +248,14 @@ function held(nodes) {
   return [...of.values()].filter((b) => b.nodes === telling).sort((a, b) => b.own - a.own || a.branch - b.branch);
 }
 
+// What all branches take, and would take each alone: what the nodes say of all their
+// branches at one moment (docs/http/nodes.md), not a sum of those that are listed.
+function memoryText(nodes) {
+  const used = sum(nodes.map((n) => n.memory.in_use_bytes)), saved = sum(nodes.map((n) => n.memory.saved_bytes || 0));
+  return bytes(used) + " in use by all branches" + (saved > 0 ? "; without sharing they would take " + bytes(used + saved) +
+    ", " + short((used + saved) / used, 3) + " times that" : "; nothing is shared at the moment");
+}
+
 function memoryChart(id) {
   let rows = [], at = -1;
   const ROW = 20, TOP = 6, LEFT = 84, RIGHT = 76;
@@ -252,6 +276,8 @@ function memoryChart(id) {
       ...rows.map((r) => [r.branch, r.shared, r.own])],
   });
   frame.scroll.classList.add("tall");
+  const key = legend([["accent", "its own"], ["second", "shared with other branches"]]);
+  frame.readout.before(key);
   function say(i, chosen) {
     const r = rows[i];
     if (chosen && at !== i) { at = i; frame.draw(); }
@@ -263,7 +289,7 @@ function memoryChart(id) {
     ctx.textAlign = "left";
     if (rows.length === 0) {
       ctx.fillStyle = c.quiet;
-      ctx.fillText("nothing is held so far", 4, 20);
+      ctx.fillText("no branch has written anything so far", 4, 20);
       return;
     }
     const most = Math.max(1, ...rows.map((r) => r.own + r.shared)), span = width - LEFT - RIGHT;
@@ -288,14 +314,10 @@ function memoryChart(id) {
   return {...frame, update(nodes) {
     const known = rows[at] && rows[at].branch;
     rows = held(nodes);
+    key.hidden = rows.length === 0;
     at = rows.findIndex((r, i) => r.branch === known && i < BRANCHES);
     frame.draw();
-    const used = sum(nodes.map((n) => n.memory.in_use_bytes));
-    const alone = sum(rows.map((r) => r.own + r.shared));
-    if (at >= 0) put(frame.readout, say(at, false));
-    else put(frame.readout, rows.length === 0 ? "" : "blue: its own; grey: shared with others. " +
-      bytes(used) + " in use; without sharing these " + count(rows.length, "branch", "branches") +
-      " would take " + bytes(alone) +
+    put(frame.readout, at >= 0 ? say(at, false) : rows.length === 0 ? "" : memoryText(nodes) +
       (rows.length > BRANCHES ? "; the " + BRANCHES + " with most of their own are shown" : ""));
   }};
 }

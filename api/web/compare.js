@@ -1,15 +1,17 @@
 // Runs beside each other: loss and validation of each surviving lineage, what
 // was found and what it cost.
 
-import {colours, DASHES} from "./canvas.js";
+import {colours, DASHES, onTheme} from "./canvas.js";
 import {get, runPath} from "./data.js";
 import {plot} from "./plot.js";
 import {tuningCost} from "./runs.js";
-import {logarithmic} from "./stats.js";
+import {logarithmic, smooth} from "./stats.js";
 import {button, chip, duration, el, ENDED, link, number, put, runHref, runSeconds, settingText,
   short} from "./text.js";
 
 const RUNS = 6;
+const EPOCHS = 1000; // whose validation is drawn: the latest
+const REACH = 0.01;  // of a run, that its line is smoothed over
 
 // Curves with axes of their own on one: at each x of any, the value of the one
 // that has it there.
@@ -40,7 +42,7 @@ export function compareView({id, crumbs}) {
     yLabel: "", height: 240, xWhole: true, x: [], series: []});
   const head = el("tr"), body = el("tbody");
   const table = el("section.card", el("div.head", el("h2", "figures")),
-    el("div.scroll", el("table", el("thead", head), body)));
+    el("div.scroll", el("table.beside-runs", el("thead", head), body)));
   const legend = el("p.legend");
   const root = el("div.stacked", el("h1", "compare"), legend, loss.root, metric.root, table);
   metric.root.hidden = true;
@@ -48,11 +50,13 @@ export function compareView({id, crumbs}) {
 
   const name = (run) => run.name && data.filter((d) => d.run.name === run.name).length === 1
     ? run.name : run.run;
+  const even = (x, y) => smooth(x, y.map(number), REACH * (x.at(-1) - x[0]));
   const look = (i) => ({colour: "run" + i, dash: DASHES[i], points: false});
 
   function draw() {
-    const lines = merged(data.map((d) => ({x: d.curve.lineage[axis], y: d.curve.lineage.loss})));
+    const lines = merged(data.map((d) => ({x: d.curve.lineage[axis], y: even(d.curve.lineage[axis], d.curve.lineage.loss)})));
     loss.update({x: lines.x, xLabel: axis === "seconds" ? "seconds since the start" : "clock",
+      note: "each line is smoothed over a hundredth of its run; the CSV has the points",
       series: data.map((d, i) => ({label: name(d.run), values: lines.values[i], ...look(i)})),
       csv: () => [["run", "branch", "clock", "seconds", "loss"], ...data.flatMap((d) =>
         d.curve.lineage.clock.map((c, i) => [d.run.run, d.curve.lineage.branch[i], c,
@@ -64,6 +68,7 @@ export function compareView({id, crumbs}) {
     const epochs = merged(data.map((d) => ({x: d.epochs.map((e) => e.epoch),
       y: d.epochs.map((e) => number(e.metric))})));
     metric.update({title: "validation " + what + " by epoch", yLabel: what, x: epochs.x,
+      note: data.some((d) => d.older) ? "of a run with more epochs, the latest " + short(EPOCHS) : "",
       series: data.map((d, i) => ({label: name(d.run), values: epochs.values[i], ...look(i)}))});
   }
   // The line that a run is drawn with.
@@ -111,12 +116,13 @@ export function compareView({id, crumbs}) {
     data = await Promise.all(ids.map(async (run) => {
       const [state, curve, epochs] = await Promise.all([get(runPath(run)),
         get(runPath(run, "/curve"), {spans: 400}),
-        get(runPath(run, "/epochs"), {surviving: true, order: "desc", page_size: 1000})]);
-      return {run: state, curve, epochs: epochs.epochs.reverse()};
+        get(runPath(run, "/epochs"), {surviving: true, order: "desc", page_size: EPOCHS})]);
+      return {run: state, curve, epochs: epochs.epochs.reverse(), older: epochs.next_page_token !== null};
     }));
     draw();
     figures();
     return !data.every((d) => ENDED.has(d.run.status));
   }
-  return {root, run: null, refresh, destroy() { loss.destroy(); metric.destroy(); }};
+  const off = onTheme(() => figures()); // the lines beside the names have the scheme's colours
+  return {root, run: null, refresh, destroy() { off(); loss.destroy(); metric.destroy(); }};
 }

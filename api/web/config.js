@@ -56,6 +56,16 @@ function columnTable(data) {
   return data.columns_left_out ? el("div", table, el("p.quiet", whole(data.columns_left_out) + " more columns")) : table;
 }
 
+// A summary without columns, such as of ratings: its figures by their names.
+function plainFacts(data) {
+  const list = el("dl.facts");
+  for (const [name, value] of Object.entries(data)) {
+    const text = Number.isInteger(value) ? whole(value) : typeof value === "number" ? short(value) : value;
+    if (typeof text === "string") list.append(el("dt", name), el("dd", text));
+  }
+  return list;
+}
+
 export function configTab(id, {failed}) {
   const text = el("pre.config"), note = el("p.quiet"), list = el("dl.facts");
   const choice = el("select"), label = el("label", "form ", choice);
@@ -95,8 +105,8 @@ export function configTab(id, {failed}) {
   async function describe() {
     const data = (await get(runPath(id, "/data"))).data;
     tries = data ? TRIES_MAX : tries + 1;
-    if (!data || !(data.columns || data.classes)) return;
-    held.append(columnTable(data));
+    if (!data) return;
+    held.append(data.columns || data.classes ? columnTable(data) : plainFacts(data));
     held.hidden = false;
   }
   async function refresh(run) {

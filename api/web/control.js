@@ -1,6 +1,7 @@
 // Actions that change a run. Each asks first, and says what will happen.
 
 import {get, Refused, runPath, saveExport, token, Unreachable, write} from "./data.js";
+import {learn, needs} from "./me.js";
 import {button, count, duration, el, ENDED, number, put, QUEUED, short} from "./text.js";
 
 function bestText(run) {
@@ -75,11 +76,19 @@ const ACTIONS = {
   },
 };
 
+// A field for the name that browsers expect beside a secret; there is none here.
+export function userless() {
+  const input = el("input");
+  input.autocomplete = "username";
+  input.hidden = true;
+  return input;
+}
+
 // A dialog; resolves to true once act() has succeeded, false when it was left.
 // A read is not asked for a token before the server wants one.
 export function ask(title, parts, confirm, act) {
   return new Promise((resolve) => {
-    const fault = el("p.bad"), box = el("dialog");
+    const fault = el("p.bad"), box = el(confirm.wide ? "dialog.wide" : "dialog");
     fault.setAttribute("role", "alert");
     const secret = el("input");
     secret.type = "password";
@@ -87,10 +96,11 @@ export function ask(title, parts, confirm, act) {
     secret.id = "token";
     const label = el("label", "token");
     label.htmlFor = "token";
-    const entry = el("div.field", label, secret,
-      el("span.quiet", "the text of the file “token” in the state folder (.mltune/token); " +
-        "this tab keeps it until it is closed"));
-    entry.hidden = confirm.reads || token.get() !== "";
+    const entry = el("form.field", userless(), label, secret,
+      el("span.quiet", "yours (mltune token add), or the text of the file “token” in the state folder " +
+        "(.mltune/token); this tab keeps it until it is closed"));
+    entry.hidden = !confirm.entry && (confirm.reads || token.get() !== "");
+    secret.addEventListener("change", () => secret.value.trim() && token.set(secret.value.trim())); // for what asks before the end
     const yes = button(confirm.label, go, confirm.grave ? "grave" : "primary");
     const no = button("cancel", () => box.close());
     const heading = el("h2", title);
@@ -100,7 +110,7 @@ export function ask(title, parts, confirm, act) {
     let done = false;
     async function go() {
       if (yes.disabled) return; // Enter again, while the first is under way
-      if (!entry.hidden) token.set(secret.value.trim());
+      if (!entry.hidden && (secret.value.trim() || !token.get())) token.set(secret.value.trim());
       yes.disabled = true;
       put(fault, "");
       try {
@@ -113,6 +123,12 @@ export function ask(title, parts, confirm, act) {
           token.forget();
           entry.hidden = false;
           secret.focus();
+        } else if (error.code === "role_too_low") {
+          learn(); // it may be another one than it was
+          put(fault, "Refused: " + error.message + ". Another token may do it.");
+          secret.value = "";
+          entry.hidden = false;
+          secret.focus();
         } else {
           put(fault, error instanceof Unreachable ? "No answer: " + error.message : error.message);
         }
@@ -122,11 +138,12 @@ export function ask(title, parts, confirm, act) {
     box.addEventListener("keydown", (e) => {
       if (e.key === "Enter" && e.target.tagName === "INPUT") { e.preventDefault(); go(); }
     });
+    entry.addEventListener("submit", (e) => e.preventDefault());
     box.addEventListener("close", () => { box.remove(); resolve(done); });
     document.body.append(box);
     box.showModal();
     // What will happen is read from its beginning; the buttons stay in sight.
-    (entry.hidden ? no : secret).focus({preventScroll: true});
+    (box.querySelector(".field:not([hidden]) :is(input, select, textarea)") || no).focus({preventScroll: true});
     box.scrollTop = 0;
   });
 }
@@ -234,52 +251,17 @@ async function editLimits(id, changed) {
   if (done) changed(message);
 }
 
-// ---- a new run -------------------------------------------------------------
-
-const EXAMPLE = {name: "digits", app: {name: "mlr", data: "gen:digits?samples=20000&size=28"},
-  tunables: {learning_rate: {type: "float", min: 1e-5, max: 1, scale: "log", default: 0.01}},
-  stop: {max_epochs: 30}};
-
-// Hands a configuration to a service; submitted(run id) once it has it.
-export async function submitRun(submitted) {
-  const text = el("textarea"), group = el("input");
-  text.rows = 14;
-  text.spellcheck = false;
-  text.value = JSON.stringify(EXAMPLE, null, 2);
-  text.id = "configuration";
-  group.id = "group";
-  const labels = [el("label", "configuration (JSON)"), el("label", "group, which takes turns with others (empty: its name)")];
-  labels[0].htmlFor = text.id;
-  labels[1].htmlFor = group.id;
-  let run = "";
-  const done = await ask("a new run", [
-    el("p", "It is checked, written to the state folder and waits in the queue for its turn. " +
-      "Relative paths in it start at the server's data folder."),
-    el("div.field", labels[0], text), el("div.field", labels[1], group)],
-  {label: "submit"}, async () => {
-    let config;
-    try {
-      config = JSON.parse(text.value);
-    } catch (error) {
-      throw new Error("The configuration is not JSON: " + error.message);
-    }
-    const query = group.value.trim() ? "?group=" + encodeURIComponent(group.value.trim()) : "";
-    run = (await write("POST", "/runs" + query, config)).run;
-  });
-  if (done) submitted(run);
-}
-
 // The buttons for a run; update(run) shows those that can act.
 export function controls(id, changed, failed) {
   const guard = (promise) => promise.catch((error) => failed(error.message));
   const all = Object.entries(ACTIONS).map(([name, action]) => [action,
-    button(action.label, () => guard(perform(id, name, changed)), action.grave ? "grave" : "")]);
-  const limits = button("limits", () => guard(editLimits(id, changed)));
-  const root = el("div.buttons", ...all.map(([, b]) => b));
+    needs(button(action.label, () => guard(perform(id, name, changed)), action.grave ? "grave" : ""), "run")]);
+  const limits = needs(button("limits", () => guard(editLimits(id, changed))), "run");
+  const take = button("export", () => guard(exportRun(id)));
+  const of = (grave) => all.filter(([action]) => Boolean(action.grave) === grave).map(([, b]) => b);
+  const root = el("div.buttons", ...of(false), limits, take, ...of(true)); // what cannot be undone comes last
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", "steer the run");
-  root.lastChild.before(limits);
-  root.append(button("export", () => guard(exportRun(id))));
   return {
     root,
     update(run) {

@@ -21,6 +21,7 @@ export class Refused extends Error {
     super([problem.detail || "status " + status, ...faults].join("; "));
     this.status = status;
     this.code = problem.code;
+    this.errors = problem.errors || []; // [{pointer, detail}]
   }
 }
 
@@ -67,8 +68,9 @@ export function runPath(run, rest = "") {
 
 export const token = {
   get: () => sessionStorage.getItem(TOKEN) || "",
-  set: (text) => sessionStorage.setItem(TOKEN, text),
-  forget: () => sessionStorage.removeItem(TOKEN),
+  set(text) { sessionStorage.setItem(TOKEN, text); token.changed(); },
+  forget() { sessionStorage.removeItem(TOKEN); token.changed(); },
+  changed() {}, // set by whoever wants to know
 };
 
 // The key lets the server see a repetition: a write that is sent again because
@@ -80,7 +82,57 @@ export async function write(method, path, body) {
   return answer(await ask(path, {method, headers, body: body === undefined ? undefined : JSON.stringify(body)}));
 }
 
+const PIECE = 1 << 20; // bytes of a piece of a file, which the service takes
+
+// Puts a file into the service's data folder; sent(bytes) after each piece.
+export async function upload(file, sent) {
+  const headers = {authorization: "Bearer " + token.get(), "content-type": "application/octet-stream"};
+  for (let offset = 0; offset === 0 || offset < file.size; offset += PIECE) {
+    const query = new URLSearchParams({offset, size: file.size, ...(offset === 0 ? {anew: true} : {})});
+    await answer(await ask("/data/" + encodeURIComponent(file.name) + "?" + query,
+      {method: "POST", headers, body: file.slice(offset, offset + PIECE)}));
+    sent(Math.min(file.size, offset + PIECE));
+  }
+}
+
 // ---- live ------------------------------------------------------------------
+
+// Live events by fetch: an EventSource cannot carry the token. heard(kind) for each,
+// "open" and "error" among them, as EventSource has them.
+class Stream {
+  constructor(path, heard) {
+    this.readyState = EventSource.OPEN;
+    this.stop = new AbortController();
+    this.read(path, heard);
+  }
+  close() {
+    this.readyState = EventSource.CLOSED;
+    this.stop.abort();
+  }
+  async read(path, heard) {
+    const headers = {accept: "text/event-stream", authorization: "Bearer " + token.get()};
+    try {
+      const reply = await fetch(API + path, {headers, signal: this.stop.signal}), decoder = new TextDecoder();
+      const reader = reply.ok ? reply.body.getReader() : null;
+      if (reader) heard("open");
+      for (let rest = "", got; reader && !(got = await reader.read()).done;) {
+        const lines = (rest + decoder.decode(got.value, {stream: true})).split("\n");
+        rest = lines.pop();
+        for (const line of lines) if (line.startsWith("event:")) heard(line.slice(6).trim());
+      }
+    } catch { /* cut off, or closed here */ }
+    if (this.readyState === EventSource.CLOSED) return;
+    this.readyState = EventSource.CLOSED;
+    heard("error");
+  }
+}
+
+function listen(path, heard) {
+  if (token.get()) return new Stream(path, heard);
+  const source = new EventSource(API + path);
+  for (const kind of [...KINDS, "dropped", "open", "error"]) source.addEventListener(kind, () => heard(kind));
+  return source;
+}
 
 // Calls changed() when something has happened in the run, but not again before
 // it is done and a pause is over; state(ok, error, over) says whether the server
@@ -120,12 +172,10 @@ export function follow(run, changed, state) {
       return;
     }
     if (source !== null && source.readyState !== EventSource.CLOSED) return;
-    source = new EventSource(API + runPath(run, "/events"));
-    for (const kind of KINDS) source.addEventListener(kind, () => soon(pause));
-    source.addEventListener("dropped", () => { source.close(); soon(0); });
-    source.addEventListener("open", () => soon(pause));
-    source.addEventListener("error", () => {
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => soon(0), RETRY_MS);
+    const mine = source = listen(runPath(run, "/events"), (kind) => {
+      if (kind === "dropped") { mine.close(); soon(0); }
+      else if (kind === "open" || KINDS.includes(kind)) soon(pause);
+      else if (kind === "error" && mine.readyState === EventSource.CLOSED) setTimeout(() => soon(0), RETRY_MS);
     });
   }
   const shown = () => soon(0);

@@ -69,7 +69,8 @@ export function lossPlot(id, redo) {
     const breaks = pauses(x, others, axis === "time");
     const even = smooth(x, a.loss.map(number), (x.at(-1) - x[0]) * REACH[slider.value], breaks);
     const raw = Number(slider.value) > 0;
-    const marks = axis === "time" ? [] : choices.map((c) => axis === "clock" ? c.clock : epochAt(c.clock, epochs));
+    // Steps of one decision, as of a cooldown, are one mark.
+    const marks = axis === "time" ? [] : choices.filter((c, i) => i === 0 || c.reason !== choices[i - 1].reason).map((c) => axis === "clock" ? c.clock : epochAt(c.clock, epochs));
     keys.parts.raw.hidden = !raw;
     keys.parts.others.hidden = curve.others.points === 0;
     keys.parts.chosen.hidden = marks.length === 0 || marks.length > MARKS;

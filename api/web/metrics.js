@@ -8,12 +8,12 @@ import {button, count, el, number, short} from "./text.js";
 const SHOWN = 2; // that are chosen at first
 
 function clockPlot(id, name) {
-  return plot({title: name, name: id + "-" + name.replaceAll("/", "-"), xLabel: "clock", yLabel: "",
+  return plot({title: name, code: true, name: id + "-" + name.replaceAll("/", "-"), xLabel: "clock", yLabel: "",
     height: 200, logAllowed: true, x: [], series: []});
 }
 
 function epochPlot(id, name) {
-  return plot({title: name + ", validation", name: id + "-epochs-" + name.replaceAll("/", "-"),
+  return plot({title: name + ", validation", code: true, name: id + "-epochs-" + name.replaceAll("/", "-"),
     xLabel: "epoch", yLabel: "", height: 200, xWhole: true, x: [], series: []});
 }
 

@@ -116,6 +116,11 @@ function drawBundles(u, spec, c) {
   ctx.restore();
 }
 
+// The largest of an axis's ticks, for their unit; of one over many powers of ten each has its own.
+const span = (ticks) => {
+  const sizes = ticks.map(Math.abs).filter((v) => v > 0), most = Math.max(...sizes);
+  return most / Math.min(...sizes) > 1000 ? undefined : most;
+};
 const longest = (texts) => Math.max(0, ...(texts || []).map((t) => t.length));
 
 // Where a line is not drawn, in pixels: what is not finite, and its breaks.
@@ -137,7 +142,7 @@ function ticksOf(room, reckon) {
       return [Number.MAX_VALUE];
     },
     splits: (u, i, low, high) => reckon(low, high, most),
-    values: (u, ticks) => ticks.map((t) => tick(t, tickDigits(ticks))),
+    values: (u, ticks) => ticks.map((t) => tick(t, tickDigits(ticks), span(ticks))),
   };
 }
 
@@ -149,7 +154,12 @@ function options(state, width) {
   });
   const x = {...axis(spec.xLabel, 30),
     ...ticksOf(60, (low, high, most) => linearTicks(low, high, most, spec.xWhole))};
-  if (spec.xValues) x.values = spec.xValues;
+  // Ticks of the axis of now, not of the one that was drawn first.
+  if (spec.xTicks) {
+    let told = [];
+    x.splits = (u, i, low, high) => (told = state.spec.xTicks(low, high, Math.max(2, width / 90))).map(([at]) => at);
+    x.values = (u, ticks) => ticks.map((at) => (told.find(([v]) => v === at) || [at, ""])[1]);
+  }
   const y = {...axis(spec.yLabel, (u, texts) => Math.max(58, 16 + 7 * longest(texts))),
     ...ticksOf(34, log ? logTicks : (low, high, most) => linearTicks(low, high, most, spec.yWhole))};
   return {
@@ -185,9 +195,9 @@ function options(state, width) {
   };
 }
 
-// spec: {title, name, xLabel, yLabel, height, x: [], series: [{label, values,
+// spec: {title, name, code (the title is a name), xLabel, yLabel, height, x: [], series: [{label, values,
 // colour, width, dash, kind: "line" | "steps" | "dots", breaks: [[from x, to x]]}], bundles: [{colour,
-// alpha, lines: [{x, y}]}], marks: [], xWhole, yWhole, losses, bands, logAllowed, log, xRange, xValues,
+// alpha, lines: [{x, y}]}], marks: [], xWhole, yWhole, losses, bands, logAllowed, log, xRange, xTicks(low, high, most) -> [[x, text]],
 // cut(whether bundles go beyond the top: marked there), zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}. With logAllowed a button
 // makes the axis logarithmic; logWhen() says whether it is before anybody has pressed it.
 export function plot(first, ...tools) {
@@ -207,7 +217,7 @@ export function plot(first, ...tools) {
     draw();
   }, "small");
   logButton.hidden = !first.logAllowed;
-  const frame = card(first.title, {name: first.name, csv: rows,
+  const frame = card(first.title, {name: first.name, code: first.code, csv: rows,
     canvas: () => u && u.ctx.canvas}, ...tools, logButton, reset);
   host.tabIndex = 0;
   host.setAttribute("role", "img");

@@ -10,10 +10,11 @@ import {explain} from "./help.js";
 import {logTab} from "./log.js";
 import {lossPlot} from "./loss.js";
 import {metricsPart} from "./metrics.js";
+import {notesLine} from "./notes.js";
 import {plot} from "./plot.js";
 import {tuningCost} from "./runs.js";
 import {settingsTab} from "./settings.js";
-import {changes, nextEvent} from "./stats.js";
+import {changes, folded, nextEvent} from "./stats.js";
 import {trialsTab} from "./trials.js";
 import {treeTab} from "./tree.js";
 import {button, bytes, chip, count, duration, el, ENDED, link, number, put, runHref, runSeconds,
@@ -24,19 +25,21 @@ const TABS = [["", "overview", overviewTab], ["trials", "trials", trialsTab],
   ["cluster", "cluster", clusterTab], ["config", "configuration", configTab],
   ["log", "log", logTab]];
 const FEED = 40;
+const EPOCHS = 1000; // whose validation is drawn: the latest
 
 export function runView({id, tab, crumbs, notice}) {
   const head = el("div.runhead"), body = el("div.tab");
   const name = el("h1", id), status = el("span"), why = el("span.quiet");
   const steer = controls(id, (message) => { notice(message); refresh(); }, notice);
+  const notes = notesLine(id, (message) => { notice(message); refresh(); }, notice);
   const tabs = el("nav.tabs");
   tabs.setAttribute("aria-label", "parts of the run");
   const words = el("pre.words");
   words.setAttribute("aria-label", "the last words of what failed");
   const root = el("div.stacked");
-  words.hidden = steer.root.hidden = true; // until it is known what it is and may
+  words.hidden = steer.root.hidden = notes.root.hidden = true; // until it is known what it is and may
   head.append(name, status, why, steer.root);
-  const here = [head, words, tabs, body], unknown = [el("section.card", el("h1", "no such run"),
+  const here = [head, notes.root, words, tabs, body], unknown = [el("section.card", el("h1", "no such run"),
     el("p", "This server has no run “" + id + "”: it was deleted, or its name is another one."),
     el("p", link("all runs", "#/")))];
   const place = (parts) => { if (root.firstChild !== parts[0]) root.replaceChildren(...parts); };
@@ -93,6 +96,7 @@ export function runView({id, tab, crumbs, notice}) {
       words.scrollTop = words.scrollHeight;
     }
     steer.update(run);
+    notes.update(run);
     steer.root.hidden = false;
     await shown.refresh(run);
     explain(body);
@@ -123,6 +127,7 @@ function figure(title) {
     set(value, text, label) { put(big, value); put(note, text); if (label) put(heading, label); }};
 }
 
+const latest = (older) => older ? "; the latest " + short(EPOCHS) + " epochs of the lineage" : "";
 const betterText = (metric) => (metric.higher_is_better ? "higher" : "lower") + " is better";
 
 // What decisions took: nothing ran meanwhile.
@@ -181,11 +186,17 @@ function modelCard(id, failed) {
 function schedulePlots(id) {
   const root = el("section.multiples"), shown = new Map();
   root.setAttribute("aria-label", "the effective schedule");
-  const texts = el("p.quiet");
+  const texts = el("p.quiet"), still = el("p.quiet");
+  still.hidden = true;
   function update(choices, clock) {
-    const names = [...new Set(choices.flatMap((c) => Object.keys(c.setting)))];
+    const names = [...new Set(choices.flatMap((c) => Object.keys(c.setting)))], same = [];
     for (const name of names) {
       const values = choices.map((c) => c.setting[name] ?? null);
+      // A line that says nothing but one value needs no picture.
+      if (new Set(values).size === 1 && !shown.has(name)) {
+        same.push(name + " " + (typeof values[0] === "number" ? short(values[0]) : values[0]));
+        continue;
+      }
       const x = [...choices.map((c) => c.clock), Math.max(clock, choices.at(-1).clock + 1)];
       const y = [...values, values.at(-1)];
       if (!values.every((v) => v === null || typeof v === "number")) {
@@ -195,7 +206,7 @@ function schedulePlots(id) {
         continue;
       }
       if (!shown.has(name)) {
-        shown.set(name, plot({title: name, name: id + "-" + name, xLabel: "clock", yLabel: "",
+        shown.set(name, plot({title: name, code: true, name: id + "-" + name, xLabel: "clock", yLabel: "",
           height: 150, x: [], series: [], logAllowed: true}));
         root.append(shown.get(name).root);
       }
@@ -205,24 +216,30 @@ function schedulePlots(id) {
         csv: () => [["clock", name, "reason"],
           ...choices.map((c) => [c.clock, c.setting[name] ?? null, c.reason])]});
     }
+    still.hidden = same.length === 0 || same.length === names.length; // the pills say it
+    put(still, (choices.length > 1 ? "the same since clock " : "since clock ") + short(choices[0].clock) + ": " + same.join(", "));
   }
-  return {root, update, destroy() { for (const p of shown.values()) p.destroy(); }};
+  return {root, still, update, destroy() { for (const p of shown.values()) p.destroy(); }};
 }
 
 function feed() {
   const list = el("ol.feed"), more = button("older", () => { pages++; redo(); }, "small");
   const root = el("section.card", el("div.head", el("h2", "why")), list, more);
-  let pages = 1, redo = () => {};
+  let pages = 1, redo = () => {}, drawn = "";
   function update(items, more_) {
     more.hidden = !more_;
-    list.replaceChildren(...items.map((d) => {
-      const when = el("time", d.at ? new Date(d.at).toLocaleTimeString() : "");
+    const key = JSON.stringify(items.map((d) => [d.at, d.text]));
+    if (key === drawn) return; // what is open stays open
+    drawn = key;
+    list.replaceChildren(...folded(items).map(([d, ...like]) => {
+      const when = el("time", d.at ? new Date(d.at).toLocaleTimeString([], {hour12: false}) : "");
       if (d.at) when.dateTime = d.at;
       const numbers = Object.entries(d.numbers || {}).map(([k, v]) =>
         k.replaceAll("_", " ") + " " + short(v)).join(", ");
       when.hidden = !d.at;
-      const item = el("li", when, el("span.text", d.text));
-      item.title = numbers;
+      const item = el("li", when, el("span.text", d.text, like.length > 0 ? el("details",
+        el("summary", like.length + " more like it"), ...like.map((k) => el("p", k.text))) : null));
+      item.title = [d.at ? new Date(d.at).toLocaleString() : "", numbers].filter(Boolean).join("; ");
       return item;
     }));
     if (items.length === 0) list.replaceChildren(el("li.quiet", "nothing has been decided so far"));
@@ -231,7 +248,7 @@ function feed() {
 }
 
 function overviewTab(id, {now, failed}) {
-  const top = figures(), why = el("p.quiet"), setting = el("p.setting", "–");
+  const top = figures(), why = el("p.quiet"), setting = el("p.setting.pills", "–");
   const loss = lossPlot(id, () => now());
   const validation = plot({title: "validation", name: id + "-validation", xLabel: "epoch",
     yLabel: "", height: 200, xWhole: true, x: [], series: []});
@@ -241,25 +258,32 @@ function overviewTab(id, {now, failed}) {
   part.max = 1;
   part.setAttribute("aria-label", "progress to what comes next");
   const use = el("section.card", el("div.head", el("h2", "setting in use"), ahead), setting, why);
-  let newest = null; // loss of the lineage
+  let newest = null, told = ""; // loss of the lineage; the setting that is shown
   const model = modelCard(id, failed);
-  const root = el("div.stacked", top.root, model.root, use, loss.root, validation.root, metrics.root,
-    schedule.root, reasons.root);
+  use.append(schedule.still);
+  const root = el("div.stacked", top.root, el("div.columns", el("div.stacked", model.root, use, loss.root, validation.root,
+    metrics.root, schedule.root), reasons.root));
   validation.root.hidden = true;
 
-  function showEpochs(run, epochs) {
+  function showEpochs(run, epochs, older) {
     const metric = run.job && run.job.metric;
     validation.root.hidden = !metric || epochs.length === 0;
     if (validation.root.hidden) return;
-    const best = epochs.filter((e) => e.best).at(-1);
+    const best = run.best && run.best.metric !== null ? run.best : epochs.filter((e) => e.best).at(-1);
     validation.update({title: "validation " + metric.name + " by epoch", yLabel: metric.name,
       x: epochs.map((e) => e.epoch), note: best
-        ? "best " + short(best.metric) + " after epoch " + best.epoch + "; " + betterText(metric)
-        : betterText(metric),
+        ? "best " + short(best.metric) + " after epoch " + best.epoch + "; " + betterText(metric) + latest(older)
+        : betterText(metric) + latest(older),
       series: [{label: metric.name, values: epochs.map((e) => e.metric), colour: "accent",
         points: epochs.length < 60}],
       csv: () => [["epoch", "clock", "loss", metric.name],
         ...epochs.map((e) => [e.epoch, e.clock, e.loss, e.metric])]});
+  }
+  function showSetting(values) {
+    if (settingText(values) === told) return;
+    told = settingText(values);
+    setting.replaceChildren(...Object.entries(values).map(([name, v]) => el("span", name + " ", el("b", typeof v === "number" ? short(v) : v))));
+    if (told === "–") put(setting, told);
   }
   function showNext(run, epochs, search) {
     const to = ENDED.has(run.status) ? null : nextEvent(run, epochs, search);
@@ -276,7 +300,7 @@ function overviewTab(id, {now, failed}) {
     const [curve, choices, epochs, decisions, {searches}] = await Promise.all([
       get(base + "/curve", {spans: 600, from, to}),
       get(base + "/schedule", {order: "desc", page_size: 1000}),
-      get(base + "/epochs", {surviving: true, order: "desc", page_size: 1000}),
+      get(base + "/epochs", {surviving: true, order: "desc", page_size: EPOCHS}),
       get(base + "/decisions", {order: "desc", page_size: Math.min(1000, reasons.size())}),
       get(base + "/searches", {order: "desc", page_size: 1000}),
     ]);
@@ -287,11 +311,11 @@ function overviewTab(id, {now, failed}) {
     showNext(run, epochs.epochs, searches[0]);
     model.update(run);
     const last = chosen.at(-1);
-    put(setting, run.setting || ENDED.has(run.status) ? settingText(run.setting)
-      : searches.length > 0 ? "searching: no setting is in use yet" : "–");
+    if (run.setting || ENDED.has(run.status)) showSetting(run.setting || {});
+    else { told = ""; put(setting, searches.length > 0 ? "searching: no setting is in use yet" : "–"); }
     put(why, last && last.reason ? "since clock " + short(last.clock) + ": " + last.reason : "");
     loss.set(curve, run.clock, chosen, epochs.epochs);
-    showEpochs(run, epochs.epochs);
+    showEpochs(run, epochs.epochs, epochs.next_page_token !== null);
     await metrics.refresh(run, epochs.epochs);
     if (chosen.length > 0) schedule.update(chosen, run.clock);
     reasons.update(decisions.decisions, decisions.next_page_token !== null);

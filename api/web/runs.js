@@ -1,7 +1,9 @@
 // All runs: state, progress, best, time left, what tuning costs.
 
-import {submitRun} from "./control.js";
 import {get} from "./data.js";
+import {needs} from "./me.js";
+import {noteBrief, tagLinks} from "./notes.js";
+import {submitRun} from "./newrun.js";
 import {finder, ordered, ORDERS} from "./search.js";
 import {button, chip, count, duration, el, ENDED, link, number, put, QUEUED, runHref,
   runSeconds, short, timeLeft} from "./text.js";
@@ -121,13 +123,13 @@ export function runsView({crumbs}) {
   const compare = button("compare", () => {
     location.hash = "#/compare/" + [...chosen].map(encodeURIComponent).join(",");
   });
-  const submit = button("new run", () => submitRun((run) => { location.hash = runHref(run); }));
+  const submit = needs(button("new run", () => submitRun((run) => { location.hash = runHref(run); }), "primary"), "run");
   submit.hidden = true;
   const find = el("input"), state = el("select");
   find.type = "search";
-  find.placeholder = "name, setting, learning_rate<0.01";
-  find.title = "words of the name, state, application, group or setting; " +
-    "conditions: learning_rate<0.01, accuracy>=0.9, app=nn, epochs>10";
+  find.placeholder = "name, tag, learning_rate<0.01";
+  find.title = "words of the name, state, application, group, setting, tags or note; " +
+    "conditions: learning_rate<0.01, accuracy>=0.9, app=nn, tag=baseline, epochs>10";
   find.setAttribute("aria-label", "find runs");
   find.value = query.get("find") || "";
   find.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(changed, TYPING_MS); });
@@ -135,19 +137,25 @@ export function runsView({crumbs}) {
   for (const name of Object.keys(STATES)) state.append(el("option", name));
   state.value = query.get("state") in STATES ? query.get("state") : "all states";
   state.addEventListener("change", changed);
+  function orderBy(c) {
+    down = c === column ? !down : DOWN.has(c);
+    column = c;
+    changed();
+  }
+  // A narrow screen has no room for the columns' names.
+  const order = el("select.narrow"), turn = button("", () => orderBy(column), "narrow");
+  order.setAttribute("aria-label", "order by");
+  order.append(...COLUMNS.filter((c) => ORDERS[c]).map((c) => el("option", c)));
+  order.addEventListener("change", () => orderBy(order.value));
   const heads = COLUMNS.map((c) => {
     if (!ORDERS[c]) return el("th", c);
-    const th = el("th", button(c, () => {
-      down = c === column ? !down : DOWN.has(c);
-      column = c;
-      changed();
-    }, "sort"));
+    const th = el("th", button(c, () => orderBy(c), "sort"));
     th.scope = "col";
     return th;
   });
   const table = el("table.stack", el("thead", el("tr", ...heads)), body);
   const root = el("section.card", el("div.head", el("h1", "runs"),
-    el("div.buttons.finding", find, state, submit, compare)), el("div.scroll", table), note,
+    el("div.buttons.finding", find, state, order, turn, submit, compare)), el("div.scroll", table), note,
   el("div.buttons", fold, older));
   older.hidden = fold.hidden = true;
   crumbs("runs");
@@ -172,7 +180,7 @@ export function runsView({crumbs}) {
       else chosen.delete(run.run);
       enable();
     });
-    return box;
+    return el("label.tick", box); // the whole of it can be touched
   }
   function enable() {
     compare.disabled = chosen.size < 2 || chosen.size > 6;
@@ -195,6 +203,8 @@ export function runsView({crumbs}) {
     const left = timeLeft(run);
     const name = el("span", link(run.name || run.run, runHref(run.run)));
     if (run.name && run.name !== run.run) name.append(el("span.quiet.id", run.run));
+    if (run.tags?.length > 0) name.append(el("span.tags", ...tagLinks(run)));
+    if (run.note) name.append(noteBrief(run));
     const is = el("span", chip(run.status));
     if (run.queue && run.queue.waits) is.append(el("span.quiet.id", "group " + run.queue.group));
     const cells = [choose(run), name, is, started(run), progress(run), short(run.loss), best(run),
@@ -215,6 +225,9 @@ export function runsView({crumbs}) {
     fold.setAttribute("aria-expanded", String(!folded));
     if (folded && !fold.hidden) found = found.filter((r) => r.status !== "failed");
     found = column === "started" && down ? found : ordered(found, column, down);
+    order.value = column;
+    put(turn, down ? "↓" : "↑");
+    turn.setAttribute("aria-label", down ? "descending" : "ascending");
     heads.forEach((th, i) => {
       if (COLUMNS[i] === column) th.setAttribute("aria-sort", down ? "descending" : "ascending");
       else th.removeAttribute("aria-sort");

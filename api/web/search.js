@@ -43,6 +43,7 @@ function named(run, name) {
   case "app": return run.job && run.job.app;
   case "group": return run.queue && run.queue.group;
   case "status": return run.status;
+  case "tag": return run.tags;
   case "searcher": case "strategy": return run.tuning[name];
   case "epochs": case "seed": return run[name];
   default: return ORDERS[name] ? ORDERS[name](run) : undefined;
@@ -58,6 +59,7 @@ function condition(name, op, text) {
   return (run) => {
     const value = named(run, name);
     if (value === null || value === undefined) return false;
+    if (Array.isArray(value)) return op === "=" && value.some((v) => v.toLowerCase() === text);
     if (op !== "=") return typeof value === "number" && text !== "" && TESTS[op](value, wanted);
     if (typeof value !== "number") return String(value).toLowerCase() === text;
     // As many digits as are typed are compared: 0.04 finds 0.03975.
@@ -67,14 +69,14 @@ function condition(name, op, text) {
 }
 
 function word(text) {
-  return (run) => [run.run, run.name, run.status, run.job && run.job.app, run.queue && run.queue.group,
-    ...Object.entries(run.setting || {}).map(([name, value]) => name + " " + value)]
+  return (run) => [run.run, run.name, run.status, run.job && run.job.app, run.queue && run.queue.group, run.note,
+    ...(run.tags || []), ...Object.entries(run.setting || {}).map(([name, value]) => name + " " + value)]
     .some((t) => t && t.toLowerCase().includes(text));
 }
 
 // Whether a run is what @text asks for: each of its words is in the run's name,
-// state, application, group or setting, and each condition (learning_rate<0.01,
-// accuracy>=0.9, app=nn) holds.
+// state, application, group, setting, tags or note, and each condition
+// (learning_rate<0.01, accuracy>=0.9, app=nn, tag=baseline) holds.
 export function finder(text) {
   const tests = text.toLowerCase().trim().split(/\s+/).filter(Boolean).map((part) => {
     const [, name, op, rest] = /^([a-z][\w.]*)(<=|>=|<|>|=)(.*)$/.exec(part) || [];

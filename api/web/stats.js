@@ -1,69 +1,14 @@
 // Figures about trials. Pure functions of arrays.
 
-// Ranks 1 .. n, ties in the middle.
-export function ranks(values) {
-  const order = values.map((v, i) => [v, i]).sort((a, b) => a[0] - b[0]);
-  const out = new Array(values.length);
-  for (let i = 0; i < order.length;) {
-    let k = i;
-    while (k < order.length && order[k][0] === order[i][0]) k++;
-    for (let j = i; j < k; j++) out[order[j][1]] = (i + k + 1) / 2;
-    i = k;
-  }
-  return out;
-}
-
-// Values in groups: categories (and few distinct numbers) each their own, many
-// numbers in groups of equal size by rank.
-export function groups(values, most) {
-  const distinct = [...new Set(values)];
-  if (distinct.length <= most || !distinct.every((v) => typeof v === "number")) {
-    const index = new Map(distinct.map((v, i) => [v, i]));
-    return values.map((v) => index.get(v));
-  }
-  const rank = ranks(values), n = values.length;
-  return rank.map((r) => Math.min(most - 1, Math.floor((r - 0.5) / n * most)));
-}
-
-// How much of the variance of y the groups account for, with what chance alone
-// would account for taken out (epsilon squared, Kelley 1935); 0 .. 1.
-export function explained(group, y) {
-  const n = y.length, sum = new Map(), size = new Map();
-  const mean = y.reduce((a, b) => a + b, 0) / n;
-  let total = 0, within = 0;
-  y.forEach((v, i) => {
-    sum.set(group[i], (sum.get(group[i]) || 0) + v);
-    size.set(group[i], (size.get(group[i]) || 0) + 1);
-    total += (v - mean) ** 2;
-  });
-  const k = size.size;
-  if (k < 2 || n <= k || total === 0) return 0;
-  y.forEach((v, i) => { within += (v - sum.get(group[i]) / size.get(group[i])) ** 2; });
-  return Math.max(0, Math.min(1, 1 - within / (n - k) / (total / (n - 1))));
-}
-
-// Importance of each tunable: the share of the variance of the trials' standing
-// that the tunable alone accounts for. columns: values by name.
-export function importance(columns, standings) {
-  const most = Math.max(2, Math.min(8, Math.floor(standings.length / 6)));
-  return Object.entries(columns)
-    .map(([name, values]) => [name, explained(groups(values, most), standings)])
-    .sort((a, b) => b[1] - a[1]);
-}
-
-// Importance within one search: after it the others begin from a state that is
-// already good, with settings near its winner's, so that all of them together
-// hide what made the difference. rows: {search, standing, setting}. Returns
-// {search, rows: how many were counted, shares: as importance's}; the search is
-// the one with the most rows, of equals the first.
-export function importanceWithin(rows, names) {
+// The search that has the most rows, of equals the first: after it others begin from
+// a state that is already good, with settings near its winner's, so that all of them
+// together would hide what made the difference. null of no rows.
+export function largestSearch(rows) {
   const size = new Map();
   for (const r of rows) size.set(r.search, (size.get(r.search) || 0) + 1);
   let search = null;
   for (const [k, n] of size) if (search === null || n > size.get(search)) search = k;
-  const own = rows.filter((r) => r.search === search);
-  return {search, rows: own.length, shares: importance(Object.fromEntries(names.map((name) =>
-    [name, own.map((r) => r.setting[name] ?? null)])), own.map((r) => r.standing))};
+  return search;
 }
 
 // The best so far at each trial, anew in each search.
@@ -144,6 +89,18 @@ export function epochAt(clock, epochs) {
   return Math.max(0, from.epoch + pace * (clock - from.clock));
 }
 
+// Neighbours of a feed that say the same of other numbers, newest first, together:
+// [[item, ...]]. What they say is what comes after the last colon.
+export function folded(items) {
+  const out = [], says = (d) => d.text.includes(": ") ? d.text.slice(d.text.lastIndexOf(": ")) : null;
+  for (const d of items) {
+    const last = out.at(-1);
+    if (last && d.decision === last[0].decision && says(d) !== null && says(d) === says(last[0])) last.push(d);
+    else out.push([d]);
+  }
+  return out;
+}
+
 // What a run comes to next: {text, part: 0 .. 1 or null where it is not known}.
 // epochs: of the lineage, rising; search: the latest.
 export function nextEvent(run, epochs, search) {
@@ -156,9 +113,10 @@ export function nextEvent(run, epochs, search) {
   const last = epochs.at(-1), before = epochs.at(-2);
   if (run.status !== "training" || !last || !before || last.epoch === before.epoch) return null;
   const long = (last.clock - before.clock) / (last.epoch - before.epoch), done = (run.clock - last.clock) / long;
-  // Other branches took turns: how far it is cannot be told from the clock.
-  if (!(done >= 0 && done <= 1)) return {text: "epoch " + (last.epoch + 1), part: null};
-  return {text: "epoch " + (last.epoch + 1) + ": " + Math.round(100 * done) + " %", part: done};
+  // Other branches took turns: how far it is cannot be told from the clock. An epoch that
+  // has ended since the run was asked for has just begun its next one.
+  if (!(done <= 1)) return {text: "epoch " + (last.epoch + 1), part: null};
+  return {text: "epoch " + (last.epoch + 1) + ": " + Math.round(100 * Math.max(0, done)) + " %", part: Math.max(0, done)};
 }
 
 // Where a line is not to be drawn: where others ran for long while it stood still,

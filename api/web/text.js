@@ -20,9 +20,10 @@ export function short(x, digits = 4) {
   return String(Number(v.toPrecision(digits)));
 }
 
-// For axes: 20,000 as 20 k, 1,500,000 as 1.5 M.
-export function tick(v, digits = 5) {
-  const size = Math.abs(v);
+// For axes: 20,000 as 20 k, 1,500,000 as 1.5 M; all of an axis, of which @most is the
+// largest, in one unit.
+export function tick(v, digits = 5, most = v) {
+  const size = Math.abs(v) === 0 ? 0 : Math.abs(most);
   if (size >= 1e9) return short(v, digits);
   if (size >= 1e6) return short(v / 1e6, digits) + " M";
   if (size >= 1e4) return short(v / 1e3, digits) + " k";

@@ -1,7 +1,9 @@
 // Trials: which settings were tried, the trace each was judged by, the verdict.
 
 import {get, runPath} from "./data.js";
+import {needs} from "./me.js";
 import {plot} from "./plot.js";
+import {suggest, takesSuggestions} from "./suggest.js";
 import {tookText, verdict} from "./verdict.js";
 import {button, count, duration, el, LABEL_CLASS, number, put, settingText, short} from "./text.js";
 
@@ -74,13 +76,16 @@ function tracePlot(id) {
   return {...frame, show};
 }
 
-export function trialsTab(id, {now}) {
+export function trialsTab(id, {now, said, failed}) {
   const trace = tracePlot(id), body = el("tbody"), note = el("p.quiet", "loading");
   const choose = el("select"), older = button("older", () => { pages++; now(); }, "small");
   const table = el("table.stack", el("thead", el("tr", ...COLUMNS.map((c) => el("th", c)))), body);
   const label = el("label", "search ", choose);
+  const propose = needs(button("suggest a setting", () => suggest(id, said).catch((error) => failed(error.message)), "small"),
+    "run");
+  propose.hidden = true; // until it is known whether it searches
   const root = el("div.stacked", trace.root, el("section.card",
-    el("div.head", el("h2", "trials"), el("div.tools", label)), el("div.scroll", table), note, older));
+    el("div.head", el("h2", "trials"), el("div.tools", propose, label)), el("div.scroll", table), note, older));
   let chosen = null, pages = 1, follows = true, drawn = "";
   choose.addEventListener("change", () => { pages = 1; drawn = ""; now(); });
 
@@ -137,7 +142,8 @@ export function trialsTab(id, {now}) {
     if (at) body.querySelector("tr[data-trial='" + at + "'] button")?.focus();
     mark();
   }
-  async function refresh() {
+  async function refresh(run) {
+    if (run) propose.hidden = !takesSuggestions(run);
     const base = runPath(id), search = choose.value === "all" || !choose.value ? undefined : choose.value;
     const searches = await get(base + "/searches", {order: "desc", page_size: 1000});
     const trials = [];

@@ -35,7 +35,13 @@
     X(web_trials_js, "trials.js", SCRIPT, "api/web/trials.js")                 \
     X(web_verdict_js, "verdict.js", SCRIPT, "api/web/verdict.js")              \
     X(web_tree_js, "tree.js", SCRIPT, "api/web/tree.js")                       \
+    X(web_lineages_js, "lineages.js", SCRIPT, "api/web/lineages.js")           \
     X(web_settings_js, "settings.js", SCRIPT, "api/web/settings.js")           \
+    X(web_learn_js, "learn.js", SCRIPT, "api/web/learn.js")                    \
+    X(web_space_js, "space.js", SCRIPT, "api/web/space.js")                    \
+    X(web_parallel_js, "parallel.js", SCRIPT, "api/web/parallel.js")           \
+    X(web_contour_js, "contour.js", SCRIPT, "api/web/contour.js")              \
+    X(web_fanova_js, "fanova.js", SCRIPT, "api/web/fanova.js")                 \
     X(web_stats_js, "stats.js", SCRIPT, "api/web/stats.js")                    \
     X(web_compare_js, "compare.js", SCRIPT, "api/web/compare.js")              \
     X(web_metrics_js, "metrics.js", SCRIPT, "api/web/metrics.js")              \
@@ -43,7 +49,15 @@
     X(web_config_js, "config.js", SCRIPT, "api/web/config.js")                 \
     X(web_cluster_js, "cluster.js", SCRIPT, "api/web/cluster.js")              \
     X(web_byhand_js, "byhand.js", SCRIPT, "api/web/byhand.js")                 \
+    X(web_schema_js, "schema.js", SCRIPT, "api/web/schema.js")                 \
+    X(web_form_js, "form.js", SCRIPT, "api/web/form.js")                       \
+    X(web_newrun_js, "newrun.js", SCRIPT, "api/web/newrun.js")                 \
     X(web_control_js, "control.js", SCRIPT, "api/web/control.js")              \
+    X(web_me_js, "me.js", SCRIPT, "api/web/me.js")                             \
+    X(web_field_js, "field.js", SCRIPT, "api/web/field.js")                    \
+    X(web_notes_js, "notes.js", SCRIPT, "api/web/notes.js")                    \
+    X(web_suggest_js, "suggest.js", SCRIPT, "api/web/suggest.js")              \
+    X(web_account_js, "account.js", SCRIPT, "api/web/account.js")              \
     X(web_uplot_js, "uplot.js", SCRIPT, "api/web/vendor/uplot.js")             \
     X(web_uplot_css, "uplot.css", STYLE, "api/web/vendor/uplot.css")
 

@@ -10,8 +10,10 @@
 #define APPS_DATA_H
 
 #include "apps/data/data_bow.h"
+#include "apps/data/data_edges.h"
 #include "apps/data/data_idx.h"
 #include "apps/data/data_kind.h"
+#include "apps/data/data_libsvm.h"
 #include "apps/data/data_ratings.h"
 #include "apps/data/gen.h"
 #include "base/fault.h"
@@ -56,9 +58,22 @@ enum err data_load_bow(const char *spec, const char *folder, struct corpus *out,
 enum err data_load_vocabulary(const char *spec, const char *folder,
                               struct vocabulary *out, struct fault *f);
 
+/* Sparse samples. One file is @train. Of a folder or glob: all libsvm files in
+ * the order of their names, those whose names say t10k or test, or end in ".t",
+ * into @test, the others into @train; where all are of one half they are
+ * @train. @test is empty where there is none. */
+enum err data_load_sparse(const char *spec, const char *folder,
+                          struct sparse *train, struct sparse *test,
+                          struct fault *f);
+
+/* The graph of one list of edges, or of all that a glob or a folder holds. */
+enum err data_load_edges(const char *spec, const char *folder,
+                         struct edges *out, struct fault *f);
+
 /* Generates @spec and writes it: ratings as the text file @out (user, tab,
- * item, tab, rating), bags of words as the text file @out (LDA-C), digits as
- * the folder @out (created) with the four files train-images-idx3-ubyte ...
+ * item, tab, rating), bags of words and sparse samples as the text file @out
+ * (LDA-C, libsvm), edges as the text file @out (from, tab, to), digits as the
+ * folder @out (created) with the four files train-images-idx3-ubyte ...
  * t10k-labels-idx1-ubyte (the last two only where there is a test set). A file
  * appears under its name only when it is whole; one that exists is replaced.
  * Errors: of the generator; ERR_IO. */

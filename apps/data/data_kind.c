@@ -40,6 +40,8 @@ struct data_shape {
     unsigned tokens;
     unsigned numbers; /* tokens that are a number */
     unsigned pairs;   /* tokens that are number:number */
+    unsigned counts;  /* of these, with no sign, point or exponent */
+    unsigned queries; /* tokens that are qid:number */
     unsigned long first;
     bool comma;
 };
@@ -53,9 +55,16 @@ static const char *pass_number(const char *p, const char *end)
     return p == begin || !isdigit((unsigned char)p[-1]) ? NULL : p;
 }
 
+static bool is_whole(const char *p, const char *end)
+{
+    while (p < end && isdigit((unsigned char)*p))
+        p++;
+    return p == end;
+}
+
 static void add_token(struct data_shape *shape, const char *p, const char *end)
 {
-    const char *q = pass_number(p, end);
+    const char *q = pass_number(p, end), *begin = p;
 
     if (shape->tokens++ == 0) {
         for (; p < end && isdigit((unsigned char)*p); p++)
@@ -63,8 +72,11 @@ static void add_token(struct data_shape *shape, const char *p, const char *end)
     }
     if (q == end)
         shape->numbers++;
-    else if (q && *q == ':' && pass_number(q + 1, end) == end)
+    else if (q && *q == ':' && pass_number(q + 1, end) == end) {
         shape->pairs++;
+        shape->counts += is_whole(begin, q) && is_whole(q + 1, end);
+    } else if (end - begin > 4 && strncmp(begin, "qid:", 4) == 0)
+        shape->queries++;
 }
 
 static struct data_shape line_shape(const char *p, const char *end)
@@ -78,6 +90,8 @@ static struct data_shape line_shape(const char *p, const char *end)
             shape.comma |= *p == ',' || *p == ';';
             p++;
         }
+        if (shape.pairs > 0 && p < end && *p == '#')
+            break; /* a comment behind a sample */
         begin = p;
         while (p < end && !strchr(" \t\r,;", *p))
             p++;
@@ -85,6 +99,33 @@ static struct data_shape line_shape(const char *p, const char *end)
             add_token(&shape, begin, p);
     }
     return shape;
+}
+
+/* A line as libsvm has it; a comment may end it. */
+static bool is_sample(const struct data_shape *shape)
+{
+    return shape->pairs + shape->queries > 0 && shape->numbers == 1 &&
+           shape->queries <= 1 &&
+           shape->pairs + shape->queries + shape->numbers == shape->tokens;
+}
+
+/* Whether libsvm's samples are an LDA-C corpus too: in each line from @p on as
+ * many counts follow as its first number says. The last line may be cut off. A
+ * line that is neither says nothing: its reader refuses it. */
+static bool are_counted(const char *p, const char *end)
+{
+    while (p < end) {
+        const char *eol = memchr(p, '\n', (size_t)(end - p));
+        const char *stop = eol ? eol : end;
+        struct data_shape shape = line_shape(p, stop);
+
+        if (eol ? is_sample(&shape) && (shape.first != shape.pairs ||
+                                        shape.counts != shape.pairs)
+                : shape.first < shape.pairs)
+            return false;
+        p = eol ? eol + 1 : end;
+    }
+    return true;
 }
 
 static bool is_binary(const unsigned char *b, size_t len)
@@ -110,16 +151,15 @@ static enum data_kind kind_of_text(const char *text, size_t len)
         const char *eol = memchr(p, '\n', (size_t)(end - p));
         const char *stop = eol ? eol : end;
         struct data_shape shape = line_shape(p, stop);
+        const char *line = p;
         bool skip = shape.tokens == 0 || *p == '#' || *p == '%';
-        bool counted = eol ? shape.first == shape.pairs  /* LDA-C */
-                           : shape.first >= shape.pairs; /* cut off */
 
         p = eol ? eol + 1 : end;
         if (skip || (shape.tokens == 1 && shape.numbers == 1 &&
                      shape.first == 0)) /* LDA-C: a document without words */
             continue;
-        if (shape.pairs > 0 && shape.pairs + shape.numbers == shape.tokens)
-            return shape.numbers == 1 && counted ? DATA_LDAC : DATA_LIBSVM;
+        if (is_sample(&shape))
+            return are_counted(line, end) ? DATA_LDAC : DATA_LIBSVM;
         if (shape.numbers == shape.tokens && shape.tokens == 1)
             return DATA_DOCWORD;
         if (shape.numbers == shape.tokens && shape.tokens == 2 && !shape.comma)
@@ -131,6 +171,16 @@ static enum data_kind kind_of_text(const char *text, size_t len)
         header_passed = true;
     }
     return DATA_TEXT;
+}
+
+/* Bytes without the token that was cut off at the end. */
+static size_t whole_tokens(const char *text, size_t len)
+{
+    size_t n = len;
+
+    while (n > 0 && !strchr(" \t\r\n,;", text[n - 1]))
+        n--;
+    return n ? n : len;
 }
 
 static bool names_cifar(const char *name)
@@ -164,7 +214,7 @@ enum data_kind data_kind_of(const char *name, const void *bytes, size_t len,
                    : DATA_BINARY;
     if (ratings_sniff(bytes, len, whole))
         return DATA_RATINGS;
-    kind = kind_of_text(bytes, len);
+    kind = kind_of_text(bytes, whole ? len : whole_tokens(bytes, len));
     return kind == DATA_TEXT && names_table(name) ? DATA_CSV : kind;
 }
 

@@ -174,24 +174,76 @@ static char *join_pattern(const char *folder, const char *spec)
     return pattern;
 }
 
+/* ---- a glob's look at the folders ---------------------------------------- */
+
+/* glob(3) hands its folder readers no context of ours. */
+static _Thread_local size_t names_read;
+
+/* The next name but "." and "..": were they matched by ".*", a glob would climb
+ * out of its folder and come back, each time through all that lies there. */
+static struct dirent *next_name(void *dir)
+{
+    struct dirent *entry;
+
+    do
+        entry = names_read < DATA_GLOB_NAMES_MAX ? readdir(dir) : NULL;
+    while (entry && ++names_read &&
+           (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")));
+    return entry;
+}
+
+static void *open_names(const char *path)
+{
+    if (names_read < DATA_GLOB_NAMES_MAX)
+        return opendir(path);
+    errno = EMFILE;
+    return NULL;
+}
+
+static void close_names(void *dir)
+{
+    closedir(dir);
+}
+
+/* A folder that cannot be read has no match; a look that is over ends. */
+static int ends_look(const char *path, int errnum)
+{
+    (void)path;
+    (void)errnum;
+    return names_read >= DATA_GLOB_NAMES_MAX;
+}
+
 static enum err add_glob(struct data_files *files, const char *pattern,
                          struct fault *f)
 {
-    glob_t found;
-    int rc = glob(pattern, 0, NULL, &found);
+    glob_t found = {.gl_opendir = open_names,
+                    .gl_readdir = next_name,
+                    .gl_closedir = close_names,
+                    .gl_stat = stat,
+                    .gl_lstat = lstat};
     enum err err = ERR_OK;
     size_t i;
+    int rc;
 
-    if (rc == GLOB_NOMATCH)
-        return fault_set(f, ERR_NOENT, "%s: no file matches", pattern);
-    if (rc != 0)
-        return fault_set(f, rc == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO,
-                         "%s: the folders cannot be read", pattern);
+    names_read = 0;
+    rc = glob(pattern, GLOB_ALTDIRFUNC, ends_look, &found);
+    if (names_read >= DATA_GLOB_NAMES_MAX)
+        err = fault_set(f, ERR_INVAL,
+                        "%s: its folders have more than %d names; name the "
+                        "files more closely",
+                        pattern, DATA_GLOB_NAMES_MAX);
+    else if (rc == GLOB_NOMATCH)
+        err = fault_set(f, ERR_NOENT, "%s: no file matches", pattern);
+    else if (rc != 0)
+        err = fault_set(f, rc == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO,
+                        "%s: the folders cannot be read", pattern);
     for (i = 0; i < found.gl_pathc && !err; i++)
         err = add_file(files, mem_strdup(found.gl_pathv[i]), f);
     globfree(&found);
     return err;
 }
+
+/* ---- files of a setting -------------------------------------------------- */
 
 static enum err find_at(struct data_files *files, char *path, const char *spec,
                         const char *folder, struct fault *f)

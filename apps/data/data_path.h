@@ -8,7 +8,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { DATA_WILD_PARTS_MAX = 4 }; /* parts of a glob that have wildcards */
+enum {
+    DATA_WILD_PARTS_MAX = 4,       /* parts of a glob that have wildcards */
+    DATA_GLOB_NAMES_MAX = 1000000, /* names that a glob reads; about a second */
+};
 
 /* Zeroed: none. */
 struct data_files {
@@ -21,8 +24,9 @@ void data_files_deinit(struct data_files *files);
 
 /* Regular files meant by @spec; where it is relative it starts at @folder. Of a
  * folder: all but hidden ones. Errors: ERR_NOENT (nothing there, or a glob that
- * matches nothing), ERR_INVAL (more than DATA_WILD_PARTS_MAX), ERR_IO,
- * ERR_NOMEM. */
+ * matches nothing), ERR_INVAL (more than DATA_WILD_PARTS_MAX or
+ * DATA_GLOB_NAMES_MAX), ERR_IO, ERR_NOMEM. A wildcard matches neither "." nor
+ * "..". */
 enum err data_files_find(const char *spec, const char *folder,
                          struct data_files *out, struct fault *f);
 

@@ -1,5 +1,6 @@
 #include "apps/data/data_ratings.h"
 
+#include "apps/data/data_number.h"
 #include "base/mem.h"
 #include "base/rng.h"
 
@@ -8,14 +9,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
     READ_BYTES = 1 << 20, /* a block of text; far more than a line */
     FIRST_CAPACITY = 64,
     EXCERPT_MAX = 48,
-    RATING_DIGITS_MAX = 18, /* more go through strtod */
 };
 
 enum separator { SEP_COLONS, SEP_TAB, SEP_COMMA, SEP_SPACES, SEP_COUNT };
@@ -105,11 +104,6 @@ static inline const char *pass_separator(const char *p, enum separator sep)
     }
 }
 
-static inline bool is_digit(char c)
-{
-    return (unsigned char)(c - '0') < 10;
-}
-
 /* A non-negative integer below 2^63; NULL when there is none. Every text ends
  * with a newline, which stops the loop. */
 static inline const char *pass_id(const char *p, int64_t *out)
@@ -117,7 +111,7 @@ static inline const char *pass_id(const char *p, int64_t *out)
     uint64_t v = 0;
     const char *begin = p;
 
-    for (; is_digit(*p); p++) {
+    for (; number_digit(*p); p++) {
         uint64_t digit = (uint64_t)(*p - '0');
 
         if (p - begin >= 18 && v > ((uint64_t)INT64_MAX - digit) / 10)
@@ -126,54 +120,6 @@ static inline const char *pass_id(const char *p, int64_t *out)
     }
     *out = (int64_t)v;
     return p == begin ? NULL : p;
-}
-
-/* Any decimal number that strtod knows, copied so that it ends; for what the
- * fast path below leaves. */
-static const char *pass_odd_number(const char *p, double *out)
-{
-    char copy[64];
-    char *end;
-    size_t n = 0;
-
-    while (n < sizeof(copy) - 1 &&
-           (isdigit((unsigned char)p[n]) || (p[n] && strchr("+-.eE", p[n])))) {
-        copy[n] = p[n];
-        n++;
-    }
-    copy[n] = '\0';
-    *out = strtod(copy, &end);
-    return n == 0 || end != copy + n ? NULL : p + n;
-}
-
-static inline const char *pass_number(const char *p, double *out)
-{
-    static const double power[] = {1,    1e1,  1e2,  1e3,  1e4,  1e5,  1e6,
-                                   1e7,  1e8,  1e9,  1e10, 1e11, 1e12, 1e13,
-                                   1e14, 1e15, 1e16, 1e17, 1e18};
-    const char *begin = p;
-    bool negative = *p == '-';
-    int64_t digits = 0, mantissa = 0;
-    int64_t fraction = 0;
-
-    p += negative;
-    for (; is_digit(*p) && digits < RATING_DIGITS_MAX; p++, digits++)
-        mantissa = mantissa * 10 + (*p - '0');
-    if (*p == '.') {
-        p++;
-        for (; is_digit(*p) && digits < RATING_DIGITS_MAX; p++, digits++) {
-            mantissa = mantissa * 10 + (*p - '0');
-            fraction++;
-        }
-    }
-    /* A mantissa beyond 2^53 would round twice. */
-    if (digits == 0 || mantissa > (int64_t)1 << 53 || is_digit(*p) ||
-        *p == 'e' || *p == 'E' || *p == '+')
-        return pass_odd_number(begin, out);
-    *out = (double)mantissa / power[fraction];
-    if (negative)
-        *out = -*out;
-    return p;
 }
 
 static inline const char *flawed(struct flaw *flaw, const char *at,
@@ -223,7 +169,7 @@ parse_line(const char *p, enum separator sep, int columns,
         p = pass_separator(q, sep);
         if (!p)
             return flawed(flaw, q, separator_name[sep]);
-        q = pass_number(p, &value);
+        q = number_pass(p, &value);
         out->value = (float)value;
         if (!q || !isfinite(out->value))
             return flawed(flaw, p, "a rating (a finite number)");
@@ -232,7 +178,7 @@ parse_line(const char *p, enum separator sep, int columns,
         p = pass_separator(q, sep);
         if (!p)
             return flawed(flaw, q, "a separator and a time stamp");
-        q = pass_number(p, &value);
+        q = number_pass(p, &value);
         if (!q)
             return flawed(flaw, p, "a time stamp (a number)");
     }

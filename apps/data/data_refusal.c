@@ -5,7 +5,8 @@
 
 const char data_table_advice[] =
     "a column of a table is of numbers, or of texts, which are categories; "
-    "\"categories\" of the configuration names columns of both; a label is "
+    "\"categories\" of the configuration names columns of both, "
+    "\"ignore\" those not to look at; a label is "
     "never missing; \"label\" names the column to predict (the last one where "
     "it is not given), \"header\" says whether the first line is one";
 
@@ -103,17 +104,6 @@ struct data_refusal data_refusal_of(enum data_kind kind, const void *bytes,
     switch (kind) {
     case DATA_BINARY:
         return binary(bytes, len);
-    case DATA_LIBSVM:
-        return (struct data_refusal){
-            "no application here reads sparse lines",
-            "write them as a table: x, y = sklearn.datasets.load_svmlight_file"
-            "(FILE); numpy.savetxt(\"data.csv\", numpy.c_[x.toarray(), y], "
-            "delimiter=\",\")"};
-    case DATA_EDGES:
-        return (struct data_refusal){
-            "no application here reads lists of edges",
-            "where the two numbers are a user and an item, mf reads them with "
-            "a rating behind: user, item, rating"};
     case DATA_EMPTY:
         return (struct data_refusal){
             "it is empty", "look whether the download or the program that was "

@@ -1,7 +1,7 @@
 #include "apps/data/data_stream.h"
 
 #include "apps/data/data_root.h"
-#include "base/machine_io.h"
+#include "base/host/machine_io.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -412,13 +412,22 @@ uint64_t data_stream_offset(const struct data_stream *s)
     return s->out_offset;
 }
 
-/* What the user allows, and what the process held before anything was loaded.
- */
+/* What the user allows, or half of what there was, and what the process held
+ * before anything was loaded. */
 static uint64_t allowed = UINT64_MAX, held_before;
+static bool said; /* by the user */
+static const char *setting = "memory.limit";
+
+void data_memory_name(const char *name)
+{
+    assert(name);
+    setting = name;
+}
 
 void data_memory_allow(uint64_t bytes)
 {
-    allowed = bytes ? bytes : UINT64_MAX;
+    said = bytes > 0;
+    allowed = said ? bytes : machine_memory_left("") / 2;
     held_before = machine_memory_held("");
 }
 
@@ -440,9 +449,10 @@ enum err data_memory_check(const char *what, uint64_t bytes, uint64_t limit,
     if (limit <= allowed && allowed != UINT64_MAX)
         return fault_set(f, ERR_LIMIT,
                          "%s: needs %.1f MiB of memory, only %.1f MiB are left "
-                         "of memory.limit (%.1f MiB)",
+                         "of %s (%.1f MiB%s)",
                          what, (double)bytes / 1048576, (double)limit / 1048576,
-                         (double)allowed / 1048576);
+                         setting, (double)allowed / 1048576,
+                         said ? "" : " where it is not given");
     return fault_set(f, ERR_LIMIT,
                      "%s: needs %.1f MiB of memory, only %.1f MiB are left",
                      what, (double)bytes / 1048576, (double)limit / 1048576);

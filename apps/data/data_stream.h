@@ -50,9 +50,13 @@ const char *data_stream_name(const struct data_stream *s);
 uint64_t data_stream_offset(const struct data_stream *s);
 
 /* All data of this process together are to take at most @bytes more than it
- * holds now (0: what the machine has left): to be said before anything is
- * loaded, by the one thread that loads. */
+ * holds now (0: half of what the machine has left): to be said before anything
+ * is loaded, by the one thread that loads. */
 void data_memory_allow(uint64_t bytes);
+
+/* What a user raises that limit by, in faults: @name (borrowed, static) in
+ * place of "memory.limit". */
+void data_memory_name(const char *name);
 
 /* Bytes that a loader may keep: nine tenths of what the machine (and the
  * control group) has left now, or what is left of those that are allowed. */

@@ -4,9 +4,11 @@
 #include "base/disk_io.h"
 #include "base/file_io.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static enum err put_ratings(struct disk_out *w, const struct ratings *r,
                             struct fault *f)
@@ -125,6 +127,54 @@ static enum err write_corpus(const char *out, const struct corpus *c,
     return disk_out_end(&w, err, f);
 }
 
+static enum err put_sample(struct disk_out *w, const struct sparse *s,
+                           uint64_t i, struct fault *f)
+{
+    char number[TEXT_NUMBER_MAX], text[48];
+    enum err err;
+
+    text_number(s->label[i], number);
+    err = disk_out_put(w, number, strlen(number), f);
+    for (uint64_t e = s->begin[i]; e < s->begin[i + 1] && !err; e++) {
+        int n = snprintf(text, sizeof(text), " %" PRIu32 ":%.9g", s->index[e],
+                         (double)s->value[e]);
+
+        err = disk_out_put(w, text, (size_t)n, f);
+    }
+    return err ? err : disk_out_put(w, "\n", 1, f);
+}
+
+static enum err write_sparse(const char *out, const struct sparse *s,
+                             struct fault *f)
+{
+    struct disk_out w;
+    enum err err = disk_out_open(&w, NULL, out, DISK_SHARED, f);
+
+    if (err)
+        return err;
+    for (uint64_t i = 0; i < s->count && !err; i++)
+        err = put_sample(&w, s, i, f);
+    return disk_out_end(&w, err, f);
+}
+
+static enum err write_edges(const char *out, const struct edges *g,
+                            struct fault *f)
+{
+    char line[64];
+    struct disk_out w;
+    enum err err = disk_out_open(&w, NULL, out, DISK_SHARED, f);
+
+    if (err)
+        return err;
+    for (uint64_t i = 0; i < g->count && !err; i++) {
+        int n = snprintf(line, sizeof(line), "%" PRId64 "\t%" PRId64 "\n",
+                         g->nodes.id[g->from[i]], g->nodes.id[g->to[i]]);
+
+        err = disk_out_put(&w, line, (size_t)n, f);
+    }
+    return disk_out_end(&w, err, f);
+}
+
 enum err data_generate(const char *spec, const char *out, struct fault *f)
 {
     const struct gen_kind *kind;
@@ -132,12 +182,15 @@ enum err data_generate(const char *spec, const char *out, struct fault *f)
     struct ratings r = {0};
     struct images train = {0}, test = {0};
     struct corpus c = {0};
+    struct sparse sparse = {0};
+    struct edges edges = {0};
     enum err err;
 
     if (!gen_is(spec))
         return fault_set(f, ERR_INVAL,
                          "%s: expected a generator (gen:ratings?..., "
-                         "gen:digits?..., gen:bow?...)",
+                         "gen:digits?..., gen:bow?..., gen:libsvm?..., "
+                         "gen:edges?...)",
                          spec);
     err = gen_parse(spec, &kind, value, f);
     if (err)
@@ -154,6 +207,20 @@ enum err data_generate(const char *spec, const char *out, struct fault *f)
         if (!err)
             err = write_corpus(out, &c, f);
         corpus_deinit(&c);
+        return err;
+    }
+    if (kind->kind == DATA_LIBSVM) {
+        err = gen_libsvm(spec, data_memory_limit(), &sparse, f);
+        if (!err)
+            err = write_sparse(out, &sparse, f);
+        sparse_deinit(&sparse);
+        return err;
+    }
+    if (kind->kind == DATA_EDGES) {
+        err = gen_edges(spec, data_memory_limit(), &edges, f);
+        if (!err)
+            err = write_edges(out, &edges, f);
+        edges_deinit(&edges);
         return err;
     }
     err = gen_digits(spec, data_memory_limit(), &train, &test, f);

@@ -8,8 +8,10 @@
 #define APPS_GEN_H
 
 #include "apps/data/data_bow.h"
+#include "apps/data/data_edges.h"
 #include "apps/data/data_idx.h"
 #include "apps/data/data_kind.h"
+#include "apps/data/data_libsvm.h"
 #include "apps/data/data_ratings.h"
 #include "base/fault.h"
 
@@ -52,6 +54,8 @@ enum err gen_bytes(const char *spec, uint64_t *out, struct fault *f);
 uint64_t gen_ratings_bytes(const double value[]);
 uint64_t gen_digits_bytes(const double value[]);
 uint64_t gen_bow_bytes(const double value[]);
+uint64_t gen_libsvm_bytes(const double value[]);
+uint64_t gen_edges_bytes(const double value[]);
 
 /* gen:ratings: rating = 3.5 + 0.8 L.R / sqrt(rank) + noise, rounded to half
  * stars in 0.5 .. 5; L and R standard normal. Users' activity is log-normal
@@ -80,5 +84,20 @@ enum err gen_bow(const char *spec, uint64_t limit_bytes, struct corpus *out,
 /* The topics that gen_bow draws from: @out[topics][words] probabilities.
  * Errors: ERR_INVAL, ERR_NOMEM. */
 enum err gen_bow_topics(const char *spec, double out[], struct fault *f);
+
+/* gen:libsvm: sparse samples of about `entries` columns each, whose popularity
+ * falls as 1 / place, and of length 1, as texts are. The label is what normal
+ * weights and noise make of them: the sign (classes 2: -1, 1), the number of
+ * the largest of `classes` scores, or the score itself (classes 0). Indexes
+ * count from 1. Errors: as above. Cost: 40 ns an entry and class. */
+enum err gen_libsvm(const char *spec, uint64_t limit_bytes, struct sparse *out,
+                    struct fault *f);
+
+/* gen:edges: edges between two nodes each, drawn apart, with popularities that
+ * fall as 1 / place; ids are 1 .. nodes. Nodes that are never drawn are not
+ * there; some have no edge away from them. Errors: as above. Cost: 200 ns an
+ * edge. */
+enum err gen_edges(const char *spec, uint64_t limit_bytes, struct edges *out,
+                   struct fault *f);
 
 #endif

@@ -17,7 +17,8 @@ static const char schema[] =
     " \"minimum\": 0, \"exclusiveMaximum\": 1, \"description\":"
     " \"share of the documents split off for validation, by seed, where test"
     " names none\"},"
-    "\"vocab\": {\"type\": \"string\", \"minLength\": 1, \"description\":"
+    "\"vocab\": {\"type\": \"string\", \"minLength\": 1,"
+    " \"x-file\": \"data\", \"description\":"
     " \"a file with one word a line, to name the words of the topics\"},"
     "\"clock\": {\"anyOf\": [{\"enum\": [\"pass\"]},"
     " {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 10000}],"
@@ -559,4 +560,6 @@ const struct mlt_app_ops app_lda = {
     .close = lda_close,
     .columns = lda_columns,
     .predict = lda_predict,
+    .keep = lda_keep,
+    .save_kept = lda_save_kept,
 };

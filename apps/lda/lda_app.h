@@ -27,6 +27,7 @@
 #define LDA_WORD_TABLE "word_topic"
 #define LDA_TOTAL_TABLE "topic_total"
 #define LDA_TOPICS_FILE "topics.json"
+#define LDA_WORDS_FILE "words.txt"
 
 enum { LDA_CLOCKS_DEFAULT = 10, LDA_TOP_WORDS = 20, LDA_TITLE_BYTES = 24 };
 
@@ -46,7 +47,8 @@ struct lda {
     unsigned workers;
     struct vocabulary vocabulary;
     struct corpus
-        data; /* evaluate: until the model says which words it knows */
+        data;      /* evaluate: until the model says which words it knows */
+    char *summary; /* what the training documents hold, as JSON: owned */
     struct lda_layout layout;
     struct lda_held held;
     struct lda_scratch *scratch; /* [workers] */
@@ -62,6 +64,10 @@ int lda_open(const struct mlt_app_config *config, struct mlt_app_info *info,
 void lda_close(void *app);
 int lda_save(void *app, const char *dir, char *json, size_t size,
              struct mlt_error *error);
+int lda_keep(void *app, const char *dir, char *json, size_t size,
+             struct mlt_error *error);
+int lda_save_kept(const char *kept, const char *json, const char *dir,
+                  struct mlt_error *error);
 int lda_load(void *app, const char *dir, struct mlt_error *error);
 
 /* Takes the table `topics` to another number of workers (mlt_mover); @lda. */

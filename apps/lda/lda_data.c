@@ -2,6 +2,7 @@
 #include "apps/data/data.h"
 #include "apps/lda/lda_app.h"
 #include "apps/settings.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
 
@@ -33,6 +34,7 @@ void lda_close(void *app)
         mem_free(l->scratch[i].mix);
     }
     mem_free(l->scratch);
+    mem_free(l->summary);
     mem_free(l->column);
     mem_free(l->title);
     vocabulary_deinit(&l->vocabulary);
@@ -88,6 +90,20 @@ static enum err read_vocabulary(struct lda *l, const struct settings *s,
     return ERR_OK;
 }
 
+/* What the training documents hold, for who looks at the run (docs/data.md).
+ * NULL: out of memory. */
+static char *summary_of(const struct corpus *c)
+{
+    json_t *o =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", "documents", "samples",
+                  (json_int_t)c->docs, "words", (json_int_t)c->words, "entries",
+                  (json_int_t)c->entries, "tokens", (json_int_t)c->tokens);
+    char *text = o ? json_write(o, 0) : NULL;
+
+    json_decref(o);
+    return text;
+}
+
 static enum err arrange(struct lda *l, const struct settings *s,
                         const struct corpus *train, const struct corpus *test)
 {
@@ -98,6 +114,9 @@ static enum err arrange(struct lda *l, const struct settings *s,
 
     if (err)
         return err;
+    l->summary = summary_of(train);
+    if (!l->summary)
+        return ERR_NOMEM;
     return lda_layout_init(&l->layout, train, parts, l->workers,
                            rng_mix(l->seed, SEED_OF_PARTS));
 }
@@ -196,6 +215,7 @@ int lda_open(const struct mlt_app_config *config, struct mlt_app_info *info,
         .metric_higher_better = 0,
         .metric_reduction = MLT_EXP_MEAN,
         .loss_floor = 0,
+        .data = l->summary,
     };
     *app = l;
     return 0;

@@ -9,9 +9,11 @@
 #include "base/text.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NAME_BYTES = VOCABULARY_WORD_MAX + 1 };
 
@@ -170,12 +172,11 @@ static enum err save_topics(const struct lda *l, const char *dir,
     return err;
 }
 
-int lda_save(void *app, const char *dir, char *json, size_t size,
-             struct mlt_error *error)
+/* The members for model.json. */
+static enum err say(const struct lda *l, char *json, size_t size,
+                    struct fault *f)
 {
-    const struct lda *l = app;
     char alpha[TEXT_NUMBER_MAX], beta[TEXT_NUMBER_MAX];
-    struct fault f = {0};
     int n;
 
     text_number(l->prior.alpha, alpha);
@@ -187,10 +188,102 @@ int lda_save(void *app, const char *dir, char *json, size_t size,
                  l->prior.topics, l->prior.words, alpha, beta,
                  l->layout.tokens);
     if (n < 0 || (size_t)n >= size)
-        fault_set(&f, ERR_LIMIT, "lda: model.json has no room");
-    else
-        save_topics(l, dir, &f);
+        return fault_set(f, ERR_LIMIT, "lda: model.json has no room");
+    return ERR_OK;
+}
+
+int lda_save(void *app, const char *dir, char *json, size_t size,
+             struct mlt_error *error)
+{
+    struct fault f = {0};
+
+    if (!say(app, json, size, &f))
+        save_topics(app, dir, &f);
     return f.code ? settings_fault(&f, error) : 0;
+}
+
+/* ---- without the data ---------------------------------------------------- */
+
+static enum err keep_words(const struct vocabulary *v, const char *dir,
+                           struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    enum err err = file_join(path, dir, LDA_WORDS_FILE, f);
+    FILE *file = err ? NULL : fopen(path, "we");
+
+    if (!err && !file)
+        return fault_errno(f, ERR_IO, errno, "write %s", path);
+    for (uint32_t i = 0; file && i < v->words; i++)
+        fprintf(file, "%s\n", vocabulary_word(v, i));
+    if (file && (ferror(file) | fclose(file)))
+        err = fault_errno(f, ERR_IO, errno, "write %s", path);
+    return err;
+}
+
+/* The vocabulary, where there is one, a word a line. */
+int lda_keep(void *app, const char *dir, char *json, size_t size,
+             struct mlt_error *error)
+{
+    const struct lda *l = app;
+    struct fault f = {0};
+
+    if (!say(l, json, size, &f) && l->vocabulary.words > 0)
+        keep_words(&l->vocabulary, dir, &f);
+    return f.code ? settings_fault(&f, error) : 0;
+}
+
+/* What @json says of the run, as `say` wrote it. */
+static enum err take_kept(struct lda *l, const char *json, struct fault *f)
+{
+    json_t *kept = NULL;
+    enum err err = json_load(json, strlen(json), &kept, NULL, f);
+    json_int_t topics = json_integer_value(json_object_get(kept, "topics"));
+    json_int_t words = json_integer_value(json_object_get(kept, "words"));
+    double alpha = json_number_value(json_object_get(kept, "alpha"));
+    double beta = json_number_value(json_object_get(kept, "beta"));
+
+    json_decref(kept);
+    if (err)
+        return err;
+    if (topics < 1 || topics > LDA_TOPICS_MAX || words < 1 ||
+        words > BOW_WORDS_MAX || !(alpha > 0) || !(beta > 0))
+        return fault_set(f, ERR_FORMAT,
+                         "expected numbers of topics and words, alpha, and "
+                         "beta; found %.80s",
+                         json);
+    lda_prior_init(&l->prior, (uint32_t)topics, (uint32_t)words, alpha, beta);
+    return ERR_OK;
+}
+
+static enum err read_words(const char *kept, struct vocabulary *out,
+                           struct fault *f)
+{
+    struct data_stream *s = NULL;
+    char path[FILE_PATH_MAX];
+    enum err err = file_join(path, kept, LDA_WORDS_FILE, f);
+
+    if (err || access(path, F_OK) != 0)
+        return err;
+    err = data_stream_open(path, &s, f);
+    if (!err)
+        err = vocabulary_read(s, data_memory_limit(), out, f);
+    data_stream_close(s);
+    return err;
+}
+
+int lda_save_kept(const char *kept, const char *json, const char *dir,
+                  struct mlt_error *error)
+{
+    struct lda l = {0};
+    struct fault f = {0};
+    enum err err = take_kept(&l, json, &f);
+
+    if (!err)
+        err = read_words(kept, &l.vocabulary, &f);
+    if (!err)
+        err = save_topics(&l, dir, &f);
+    vocabulary_deinit(&l.vocabulary);
+    return err ? settings_fault(&f, error) : 0;
 }
 
 /* ---- evaluation ---------------------------------------------------------- */

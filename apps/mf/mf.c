@@ -459,4 +459,5 @@ const struct mlt_app_ops app_mf = {
     .columns = mf_columns,
     .predict = mf_predict,
     .truth = mf_truth,
+    .keep = mf_save,
 };

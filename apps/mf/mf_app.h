@@ -70,6 +70,7 @@ struct mf {
     uint64_t seed;
     bool evaluate, predict;
     unsigned workers;
+    char *summary; /* what the training ratings hold, as JSON: owned */
     uint64_t rows[MF_SIDES];
     int64_t *id[MF_SIDES]; /* [rows] outside ids: owned */
     struct ratings data;   /* evaluate: until the model maps its ids */

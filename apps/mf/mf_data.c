@@ -2,10 +2,12 @@
 #include "apps/data/data.h"
 #include "apps/mf/mf_app.h"
 #include "apps/settings.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 static const double default_fraction = 0.1;
@@ -37,6 +39,7 @@ void mf_close(void *app)
     mem_free(m->share);
     mem_free(m->scratch);
     mem_free(m->gradients);
+    mem_free(m->summary);
     mem_free(m->id[MF_USERS]);
     mem_free(m->id[MF_ITEMS]);
     ratings_deinit(&m->data);
@@ -68,6 +71,27 @@ static double mean_of(const struct ratings *r)
     for (i = 0; i < r->count; i++)
         sum += (double)r->value[i];
     return sum / (double)r->count;
+}
+
+/* What the training ratings hold, for who looks at the run (docs/data.md).
+ * NULL: out of memory. */
+static char *summary_of(const struct mf *m, const struct ratings *r)
+{
+    double min = (double)r->value[0], max = min;
+    json_t *o;
+    char *text;
+
+    for (uint64_t i = 1; i < r->count; i++) {
+        min = fmin(min, (double)r->value[i]);
+        max = fmax(max, (double)r->value[i]);
+    }
+    o = json_pack(
+        "{s:s, s:I, s:I, s:I, s:f, s:f, s:f}", "kind", "ratings", "samples",
+        (json_int_t)r->count, "users", (json_int_t)m->rows[MF_USERS], "items",
+        (json_int_t)m->rows[MF_ITEMS], "min", min, "max", max, "mean", m->mean);
+    text = o ? json_write(o, 0) : NULL;
+    json_decref(o);
+    return text;
 }
 
 /* Rows for one side of the training ratings, and the outside id of each:
@@ -159,6 +183,9 @@ static enum err arrange(struct mf *m, struct ratings *train,
         return err;
     m->mean = mean_of(train);
     m->offset = m->factor ? 0 : m->mean;
+    m->summary = summary_of(m, train);
+    if (!m->summary)
+        return ERR_NOMEM;
     mf_pairs_take(&m->test, test, rows, m->offset);
     mf_pairs_take(&pairs, train, rows, m->offset);
     if (m->parts == 0)
@@ -267,6 +294,7 @@ int mf_open(const struct mlt_app_config *config, struct mlt_app_info *info,
         .metric_higher_better = 0,
         .metric_reduction = MLT_SQRT_MEAN,
         .loss_floor = 0,
+        .data = m->summary,
     };
     *app = m;
     return 0;

@@ -436,4 +436,5 @@ const struct mlt_app_ops app_mlr = {
     .columns = mlr_columns,
     .predict = mlr_predict,
     .truth = mlr_truth,
+    .keep = mlr_save,
 };

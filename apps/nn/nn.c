@@ -4,7 +4,9 @@
 #include "apps/nn/nn_app.h"
 #include "apps/nn/nn_preset.h"
 #include "apps/samples/samples_load.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "mltune/device.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -40,6 +42,11 @@ static const char schema[] =
     " \"default\": \"batch\", \"description\":"
     " \"what a clock is: a mini-batch a worker, a pass over the data, or a pass"
     " cut into that many\"},"
+    "\"device\": {\"type\": \"string\", \"default\": \"cpu\","
+    " \"pattern\": \"^(auto|cpu|host|fake|cuda:[0-9]{1,2})$\","
+    " \"description\": \"where the network computes: cpu; cuda:0, the first"
+    " GPU (one worker on one node, consistency bsp); auto: that where it is"
+    " there, else cpu (host and fake are for tests)\"},"
     "\"lambda\": {\"type\": \"number\", \"default\": 0, \"minimum\": 0,"
     " \"description\": \"weight decay: weight of the penalty lambda/2 |w|^2,"
     " biases left out\"}"
@@ -61,7 +68,9 @@ void nn_check_settings(const json_t *settings, const char *pointer,
 
 static void lane_deinit(struct nn_lane *lane)
 {
+    nn_device_free(lane->device);
     nn_net_free(lane->net);
+    mem_free(lane->outputs);
     mem_free(lane->label);
     mem_free(lane->target);
     mem_free(lane->row);
@@ -196,6 +205,15 @@ static enum err read_network(struct nn *m, const struct settings *s,
     return err;
 }
 
+/* A model is evaluated on the processor. */
+static void take_device(struct nn *m, const struct settings *s)
+{
+    const char *name = json_string_value(json_object_get(s->json, "device"));
+
+    snprintf(m->device, sizeof(m->device), "%s",
+             name && !s->evaluate ? name : "cpu");
+}
+
 static enum err open_nn(struct nn *m, const struct mlt_app_config *config,
                         uint64_t *clocks, struct fault *f)
 {
@@ -208,6 +226,7 @@ static enum err open_nn(struct nn *m, const struct mlt_app_config *config,
     m->lambda = settings_number(&s, "lambda", 0);
     m->evaluate = s.evaluate;
     m->predict = s.predict != NULL;
+    take_device(m, &s);
     m->seed = s.seed;
     m->workers = config->workers;
     *clocks = s.evaluate ? 1 : s.clocks;
@@ -283,6 +302,65 @@ static int declare_layer(struct nn *m, struct mlt_ps *ps, unsigned l,
     return mlt_ps_table(ps, &o, &m->moments[l], error);
 }
 
+/* Layers whose tables lie on the device. */
+static int put_layers(struct nn *m, struct mlt_ps *ps, struct mlt_error *error)
+{
+    int err = 0;
+
+    for (unsigned l = 0; !err && l < m->desc.count; l++) {
+        if (m->desc.layer[l].rows)
+            err = mlt_ps_on_device(ps, m->weights[l], error);
+        if (!err && m->desc.layer[l].moments)
+            err = mlt_ps_on_device(ps, m->moments[l], error);
+    }
+    return err;
+}
+
+/* Sub-batches as on the processor where the kernels are its own, and where a
+ * layer looks at all of one. */
+static int make_device(struct nn *m, struct mlt_ps *ps, struct mlt_error *error)
+{
+    struct nn_lane *lane = &m->lane[0];
+    struct space_stream *st = mlt_ps_stream(ps);
+    bool own = st->space->ops->nn && m->block != NN_BLOCK_NORM;
+    const struct nn_device_shape shape = {
+        .layer = m->desc.layer,
+        .count = m->desc.count,
+        .loss = m->desc.loss,
+        .block = own ? 0 : m->block,
+        .input = m->input,
+        .outputs = m->outputs,
+        .scale = m->train.pixel ? m->normal.scale : NULL,
+        .offset = m->normal.offset};
+    struct fault f = {0};
+
+    if (nn_device_new(st, &shape, &lane->device, &f))
+        return settings_fault(&f, error);
+    m->block = nn_device_block(lane->device);
+    lane->outputs = mem_calloc(m->block * m->outputs, sizeof(*lane->outputs));
+    if (lane->outputs)
+        return put_layers(m, ps, error);
+    fault_set(&f, ERR_NOMEM, "nn: out of memory");
+    return settings_fault(&f, error);
+}
+
+/* Where "auto" finds no device, the processor computes. */
+static int find_device(struct nn *m, struct mlt_ps *ps, struct mlt_error *error)
+{
+    struct mlt_error why = {0};
+    bool any = strcmp(m->device, "auto") == 0;
+    int err;
+
+    if (strcmp(m->device, "cpu") == 0)
+        return 0;
+    err = mlt_ps_device(ps, any ? "cuda:0" : m->device, 0, any ? &why : error);
+    if (err && any) {
+        log_event(LOG_INFO, "device", "device=cpu why=\"%s\"", why.text);
+        return 0;
+    }
+    return err ? err : make_device(m, ps, error);
+}
+
 static int nn_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
 {
     struct nn *m = app;
@@ -291,7 +369,7 @@ static int nn_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
     m->ps = ps;
     for (unsigned l = 0; !err && l < m->desc.count; l++)
         err = declare_layer(m, ps, l, error);
-    return err;
+    return err ? err : find_device(m, ps, error);
 }
 
 static void init_layer(const struct nn *m, struct mlt_worker *w, unsigned l,
@@ -355,4 +433,5 @@ const struct mlt_app_ops app_nn = {
     .columns = nn_columns,
     .predict = nn_predict,
     .truth = nn_truth,
+    .keep = nn_save,
 };

@@ -4,11 +4,13 @@
  *   nn_data.c    samples, their normalisation, a sub-batch for the network
  *   nn_clock.c   a clock of a worker
  *   nn_model.c   the saved model
+ *   nn_device.c  the network on a device
  */
 #ifndef APPS_NN_APP_H
 #define APPS_NN_APP_H
 
 #include "apps/nn/nn_desc.h"
+#include "apps/nn/nn_device.h"
 #include "apps/nn/nn_net.h"
 #include "apps/samples/class_columns.h"
 #include "apps/samples/samples.h"
@@ -38,8 +40,10 @@ struct nn_normal {
 /* One worker's. */
 struct nn_lane {
     struct nn_net *net;
-    uint32_t *label; /* [block] or NULL: owned */
-    float *target;   /* [block] or NULL: owned */
+    struct nn_device *device; /* owned; NULL: the net computes here */
+    float *outputs;           /* [block][outputs] with a device: owned */
+    uint32_t *label;          /* [block] or NULL: owned */
+    float *target;            /* [block] or NULL: owned */
     const float **row;
     float **gradient; /* [all rows of all layers]: owned */
     struct nn_params params[NN_LAYERS_MAX];
@@ -58,6 +62,7 @@ struct nn {
     bool evaluate, predict;
     uint64_t seed;
     unsigned workers;
+    char device[SPACE_NAME_MAX]; /* "cpu", "auto", "cuda:0", ... */
     size_t block;
     struct nn_lane *lane; /* [workers], once the shapes are known */
 

@@ -1,6 +1,7 @@
 #include "apps/mlr/mlr_kernel.h"
 #include "apps/nn/nn_app.h"
 #include "base/rng.h"
+#include "mltune/device.h"
 
 #include <assert.h>
 
@@ -127,12 +128,146 @@ static double worth(const struct pass *p, const struct nn_result *r)
     return 2 * r->loss / (factor * factor);
 }
 
+/* ---- a sub-batch on a device --------------------------------------------- */
+
+/* Layer @l's call with its leases. */
+static int lease(struct pass *p, unsigned l, struct nn_space_pass *out)
+{
+    const struct nn *m = p->m;
+    const struct nn_layer *layer = &m->desc.layer[l];
+    struct mlt_lease lease;
+    int err = 0;
+
+    *out = nn_device_pass(p->lane->device, l, &p->batch);
+    if (layer->rows) {
+        err = mlt_read(p->w, m->weights[l], &lease);
+        out->params = lease.at;
+        out->stride = lease.stride / sizeof(float);
+    }
+    if (!err && layer->moments) {
+        err = mlt_read(p->w, m->moments[l], &lease);
+        out->moments = lease.at;
+    }
+    return err;
+}
+
+static void let_go(struct pass *p, unsigned l)
+{
+    if (p->m->desc.layer[l].rows)
+        mlt_read_done(p->w, p->m->weights[l]);
+    if (p->m->desc.layer[l].moments)
+        mlt_read_done(p->w, p->m->moments[l]);
+}
+
+static int forward_there(struct pass *p)
+{
+    for (unsigned l = 0; l < p->m->desc.count; l++) {
+        struct nn_space_pass pass;
+        int err = lease(p, l, &pass);
+
+        if (err)
+            return err;
+        nn_device_ops(p->lane->device)->forward(&pass);
+        let_go(p, l);
+    }
+    return 0;
+}
+
+static int sums(struct pass *p, unsigned l, struct nn_space_pass *pass)
+{
+    const struct nn_layer *layer = &p->m->desc.layer[l];
+    int add = 0, err = 0;
+
+    if (layer->rows)
+        err = mlt_update(p->w, p->m->weights[l], &pass->grads, &add);
+    if (!err && layer->moments)
+        err = mlt_update(p->w, p->m->moments[l], &pass->moments_grads, &add);
+    pass->add = add;
+    return err;
+}
+
+/* The penalty's gradient, as add_penalty; then the layer's clock ends. */
+static int send_there(struct pass *p, unsigned l,
+                      const struct nn_space_pass *pass)
+{
+    const struct nn_layer *layer = &p->m->desc.layer[l];
+    int err = 0;
+
+    if (p->m->lambda > 0 && layer->fan_in)
+        nn_device_ops(p->lane->device)
+            ->penalty(pass, (float)(p->m->lambda * (double)p->ctx->count /
+                                    (double)p->ctx->clock_samples));
+    if (layer->rows)
+        err = mlt_clock_table(p->w, p->m->weights[l]);
+    if (!err && layer->moments)
+        err = mlt_clock_table(p->w, p->m->moments[l]);
+    return err;
+}
+
+static int backward_there(struct pass *p)
+{
+    unsigned first = nn_net_first(p->lane->net);
+
+    for (unsigned l = p->m->desc.count; l-- > first;) {
+        struct nn_space_pass pass;
+        int err = lease(p, l, &pass);
+
+        if (!err)
+            err = sums(p, l, &pass);
+        if (err)
+            return err;
+        nn_device_ops(p->lane->device)->backward(&pass);
+        err = p->last ? send_there(p, l, &pass) : 0;
+        if (err)
+            return err;
+        let_go(p, l);
+    }
+    return 0;
+}
+
+/* Results that have come, all but @waiting, in order. */
+static int take_results(struct pass *p, unsigned waiting, double *sum)
+{
+    struct nn_result result;
+    enum err err = ERR_OK, one;
+
+    while (nn_device_result(p->lane->device, waiting, &result, &one)) {
+        err = err ? err : one;
+        *sum += worth(p, &result);
+    }
+    return (int)err;
+}
+
+static int run_block_there(struct pass *p, uint64_t at, size_t n, double *sum)
+{
+    const struct mlt_clock_ctx *ctx = p->ctx;
+    struct nn_device *d = p->lane->device;
+    int err = take_results(p, 1, sum);
+
+    p->batch.n = n;
+    p->batch.first = ctx->first + at;
+    if (!err)
+        err = (int)nn_device_take(d, p->set, n,
+                                  ctx->samples ? ctx->samples + at : NULL,
+                                  ctx->first + at);
+    if (!err)
+        err = forward_there(p);
+    if (err)
+        return err;
+    nn_device_loss(d, &p->batch);
+    return p->batch.train ? backward_there(p) : 0;
+}
+
+/* ---- a share ------------------------------------------------------------- */
+
 static int run_block(struct pass *p, uint64_t at, size_t n, double *sum)
 {
     const struct mlt_clock_ctx *ctx = p->ctx;
     struct nn_result result;
     int err;
 
+    if (p->lane->device)
+        return run_block_there(p, at, n, sum);
     nn_data_take(p->m, p->lane, p->set, n,
                  ctx->samples ? ctx->samples + at : NULL, ctx->first + at);
     p->batch.n = n;
@@ -189,6 +324,11 @@ int nn_run_clock(void *app, struct mlt_worker *w,
     if (ctx->count == 0)
         return 0;
     err = run_share(&p, &sum);
+    if (lane->device) { /* those of a run that failed are not counted */
+        int late = take_results(&p, 0, &sum);
+
+        err = err ? err : late;
+    }
     if (!err)
         mlt_report(w, sum, ctx->count);
     return err;
@@ -245,6 +385,27 @@ static const struct samples *predicted(const struct nn *m)
     return m->evaluate ? &m->train : &m->test;
 }
 
+static const float *output_place(const struct nn_lane *lane)
+{
+    return lane->device ? lane->outputs : nn_net_output(lane->net);
+}
+
+/* The network's outputs of samples from @first on. */
+static int outputs_of(struct pass *p, uint64_t first)
+{
+    struct nn_device *d = p->lane->device;
+    int err;
+
+    if (!d) {
+        nn_data_take(p->m, p->lane, p->set, p->batch.n, NULL, first);
+        return forward(p);
+    }
+    err = (int)nn_device_take(d, p->set, p->batch.n, NULL, first);
+    if (!err)
+        err = forward_there(p);
+    return err ? err : (int)nn_device_outputs(d, p->batch.n, p->lane->outputs);
+}
+
 int nn_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
                double *out)
 {
@@ -259,12 +420,10 @@ int nn_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
 
         p.first = at == 0;
         p.batch.n = count - at < m->block ? (size_t)(count - at) : m->block;
-        nn_data_take(m, lane, p.set, p.batch.n, NULL, first + at);
-        err = forward(&p);
+        err = outputs_of(&p, first + at);
         if (err)
             return err;
-        put_predictions(m, p.batch.n, nn_net_output(lane->net),
-                        out + at * columns);
+        put_predictions(m, p.batch.n, output_place(lane), out + at * columns);
     }
     return 0;
 }

@@ -14,6 +14,7 @@ struct nn_net {
     struct nn_layer layer[NN_LAYERS_MAX];
     unsigned count, first;
     enum nn_loss loss;
+    struct nn_net_memory memory;
     size_t batch_max;
     float *input;                 /* [batch_max][in]: owned */
     float *output[NN_LAYERS_MAX]; /* of each layer; its input's where it works
@@ -43,6 +44,28 @@ static uint64_t work_bytes(const struct nn_layer *l, size_t batch_max)
 
     return ops->work_bytes ? ops->work_bytes(l, batch_max) : 0;
 }
+
+/* Memory of this process, zeroed: what is never written may still be read
+ * (NN_SLACK). */
+static void *take_here(void *arg, uint64_t bytes)
+{
+    void *p = mem_aligned(NN_ALIGN, nn_round_up(bytes, NN_ALIGN));
+
+    (void)arg;
+    if (p)
+        memset(p, 0, bytes);
+    return p;
+}
+
+static void give_here(void *arg, void *at, uint64_t bytes)
+{
+    (void)arg;
+    (void)bytes;
+    mem_free(at);
+}
+
+static const struct nn_net_memory here = {
+    .take = take_here, .give = give_here, .work_bytes = work_bytes};
 
 /* Values of a sample in the larger of a layer's two ends, over all layers. */
 static size_t largest_size(const struct nn_layer *layer, unsigned count)
@@ -77,8 +100,9 @@ static void add_bytes(uint64_t *sum, uint64_t bytes)
         *sum = UINT64_MAX;
 }
 
-uint64_t nn_net_bytes(const struct nn_layer *layer, unsigned count,
-                      size_t batch_max)
+static uint64_t bytes_in(const struct nn_net_memory *memory,
+                         const struct nn_layer *layer, unsigned count,
+                         size_t batch_max)
 {
     uint64_t sum = sizeof(struct nn_net);
     unsigned l;
@@ -88,14 +112,47 @@ uint64_t nn_net_bytes(const struct nn_layer *layer, unsigned count,
         if (!works_in_place(layer, l))
             add_bytes(&sum,
                       buffer_bytes(batch_max, nn_shape_size(layer[l].out)));
-        add_bytes(&sum, work_bytes(&layer[l], batch_max));
+        add_bytes(&sum, memory->work_bytes(&layer[l], batch_max));
     }
     for (l = 0; l < SIDES; l++)
         add_bytes(&sum, buffer_bytes(batch_max, largest_size(layer, count)));
     return sum;
 }
 
+uint64_t nn_net_bytes(const struct nn_layer *layer, unsigned count,
+                      size_t batch_max)
+{
+    return bytes_in(&here, layer, count, batch_max);
+}
+
 /* ---- life ---------------------------------------------------------------- */
+
+/* NULL also where nothing is asked for. */
+static void *take(const struct nn_net *net, uint64_t bytes)
+{
+    return bytes ? net->memory.take(net->memory.arg, bytes) : NULL;
+}
+
+static void give(const struct nn_net *net, void *at, uint64_t bytes)
+{
+    if (at)
+        net->memory.give(net->memory.arg, at, bytes);
+}
+
+static uint64_t values_bytes(const struct nn_net *net, struct nn_shape shape)
+{
+    return buffer_bytes(net->batch_max, nn_shape_size(shape));
+}
+
+static uint64_t own_work_bytes(const struct nn_net *net, unsigned l)
+{
+    return net->memory.work_bytes(&net->layer[l], net->batch_max);
+}
+
+static uint64_t side_bytes(const struct nn_net *net)
+{
+    return buffer_bytes(net->batch_max, largest_size(net->layer, net->count));
+}
 
 void nn_net_free(struct nn_net *net)
 {
@@ -103,58 +160,42 @@ void nn_net_free(struct nn_net *net)
 
     if (!net)
         return;
-    mem_free(net->input);
+    give(net, net->input, values_bytes(net, net->layer[0].in));
     for (l = 0; l < net->count; l++) {
-        mem_free(net->owned[l]);
-        mem_free(net->work[l]);
+        give(net, net->owned[l], values_bytes(net, net->layer[l].out));
+        give(net, net->work[l], own_work_bytes(net, l));
     }
     for (l = 0; l < SIDES; l++)
-        mem_free(net->gradient[l]);
+        give(net, net->gradient[l], side_bytes(net));
     mem_free(net);
-}
-
-/* Zeroed: what is never written may still be read (NN_SLACK). NULL also where
- * nothing is asked for. */
-static void *zeroed(uint64_t bytes)
-{
-    void *p = mem_aligned(NN_ALIGN, nn_round_up(bytes, NN_ALIGN));
-
-    if (p)
-        memset(p, 0, bytes);
-    return p;
 }
 
 static enum err make_layer(struct nn_net *net, unsigned l)
 {
-    const struct nn_layer *layer = &net->layer[l];
-    uint64_t bytes = work_bytes(layer, net->batch_max);
+    uint64_t bytes = own_work_bytes(net, l);
 
     if (works_in_place(net->layer, l)) {
         net->output[l] = l ? net->output[l - 1] : net->input;
     } else {
-        net->owned[l] =
-            zeroed(buffer_bytes(net->batch_max, nn_shape_size(layer->out)));
+        net->owned[l] = take(net, values_bytes(net, net->layer[l].out));
         net->output[l] = net->owned[l];
     }
-    if (bytes > 0)
-        net->work[l] = zeroed(bytes);
+    net->work[l] = take(net, bytes);
     return net->output[l] && (net->work[l] || bytes == 0) ? ERR_OK : ERR_NOMEM;
 }
 
 static enum err make_buffers(struct nn_net *net)
 {
-    size_t largest = largest_size(net->layer, net->count);
     enum err err = ERR_OK;
     unsigned l;
 
-    net->input =
-        zeroed(buffer_bytes(net->batch_max, nn_shape_size(net->layer[0].in)));
+    net->input = take(net, values_bytes(net, net->layer[0].in));
     if (!net->input)
         return ERR_NOMEM;
     for (l = 0; !err && l < net->count; l++)
         err = make_layer(net, l);
     for (l = 0; !err && l < SIDES; l++) {
-        net->gradient[l] = zeroed(buffer_bytes(net->batch_max, largest));
+        net->gradient[l] = take(net, side_bytes(net));
         err = net->gradient[l] ? ERR_OK : ERR_NOMEM;
     }
     return err;
@@ -173,14 +214,15 @@ static void choose_sides(struct nn_net *net)
         net->first++;
 }
 
-enum err nn_net_new(const struct nn_layer *layer, unsigned count,
-                    enum nn_loss loss, size_t batch_max, struct nn_net **out,
-                    struct fault *f)
+enum err nn_net_new_in(const struct nn_net_memory *memory,
+                       const struct nn_layer *layer, unsigned count,
+                       enum nn_loss loss, size_t batch_max, struct nn_net **out,
+                       struct fault *f)
 {
     struct nn_net *net;
 
     assert(count >= 1 && count <= NN_LAYERS_MAX && batch_max >= 1);
-    if (nn_net_bytes(layer, count, batch_max) > SIZE_MAX / 2)
+    if (bytes_in(memory, layer, count, batch_max) > SIZE_MAX / 2)
         return fault_set(f, ERR_LIMIT,
                          "a network for batches of %zu is too large",
                          batch_max);
@@ -188,6 +230,7 @@ enum err nn_net_new(const struct nn_layer *layer, unsigned count,
     if (!net)
         return fault_set(f, ERR_NOMEM, "network: out of memory");
     memcpy(net->layer, layer, count * sizeof(*layer));
+    net->memory = *memory;
     net->count = count;
     net->loss = loss;
     net->batch_max = batch_max;
@@ -200,6 +243,13 @@ enum err nn_net_new(const struct nn_layer *layer, unsigned count,
     }
     *out = net;
     return ERR_OK;
+}
+
+enum err nn_net_new(const struct nn_layer *layer, unsigned count,
+                    enum nn_loss loss, size_t batch_max, struct nn_net **out,
+                    struct fault *f)
+{
+    return nn_net_new_in(&here, layer, count, loss, batch_max, out, f);
 }
 
 unsigned nn_net_first(const struct nn_net *net)
@@ -221,7 +271,7 @@ const float *nn_net_output(const struct nn_net *net)
 
 /* The gradient of the input is wanted down to the first parameters; a layer
  * that works in place leaves it where the output's was. */
-static struct nn_state state_of(struct nn_net *net, unsigned l)
+struct nn_state nn_net_state(struct nn_net *net, unsigned l)
 {
     const struct nn_ops *ops = nn_ops_of(net->layer[l].kind);
     unsigned side = net->side[l];
@@ -251,7 +301,7 @@ void nn_net_forward(struct nn_net *net, unsigned l,
 
     assert(l < net->count);
     check_batch(net, batch);
-    s = state_of(net, l);
+    s = nn_net_state(net, l);
     nn_ops_of(net->layer[l].kind)->forward(&s, batch, params);
 }
 
@@ -279,6 +329,6 @@ void nn_net_backward(struct nn_net *net, unsigned l,
     assert(l >= net->first && l < net->count);
     assert(batch->train);
     check_batch(net, batch);
-    s = state_of(net, l);
+    s = nn_net_state(net, l);
     nn_ops_of(net->layer[l].kind)->backward(&s, batch, params, grads);
 }

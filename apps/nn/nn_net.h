@@ -36,6 +36,22 @@ enum err nn_net_new(const struct nn_layer *layer, unsigned count,
                     enum nn_loss loss, size_t batch_max, struct nn_net **out,
                     struct fault *f);
 
+/* Where a net's values lie, and what a layer keeps there. */
+struct nn_net_memory {
+    /* @bytes of zeros, aligned to 64; NULL: there are none. */
+    void *(*take)(void *arg, uint64_t bytes);
+    void (*give)(void *arg, void *at, uint64_t bytes);
+    uint64_t (*work_bytes)(const struct nn_layer *layer, size_t batch_max);
+    void *arg;
+};
+
+/* The same in other memory (a device's): it says where values lie
+ * (nn_net_state, in nn_ops.h), and is neither run nor read here. */
+enum err nn_net_new_in(const struct nn_net_memory *memory,
+                       const struct nn_layer *layer, unsigned count,
+                       enum nn_loss loss, size_t batch_max, struct nn_net **out,
+                       struct fault *f);
+
 /* Accepts NULL. */
 void nn_net_free(struct nn_net *net);
 

@@ -23,6 +23,10 @@ struct nn_state {
     void *work;     /* its own memory, kept from forward to backward */
 };
 
+/* Layer @l's part of @net; of the last, dy is where the loss's gradient goes.
+ */
+struct nn_state nn_net_state(struct nn_net *net, unsigned l);
+
 struct nn_ops {
     const char *name;
     /* May its output take the place of its input, and their gradients? */

@@ -1,12 +1,12 @@
 // A training application in C++: which of two rings a point belongs to, by a
-// logistic regression of its squares. As a shared object, and, with -DPROGRAM, as
-// a program that is the training process itself.
+// logistic regression of its squares. As a shared object, and, with -DPROGRAM,
+// as a program that is the training process itself.
 //
-//     c++ -shared -fPIC -O2 -o app_rings.so app_rings.cc `pkg-config --cflags mltune`
-//     "app": {"plugin": "app_rings.so"}
+//     c++ -shared -fPIC -O2 -o app_rings.so app_rings.cc `pkg-config --cflags
+//     mltune` "app": {"plugin": "app_rings.so"}
 //
-//     c++ -DPROGRAM -O2 -o rings app_rings.cc `pkg-config --cflags --libs mltune`
-//     "app": {"command": ["./rings"]}
+//     c++ -DPROGRAM -O2 -o rings app_rings.cc `pkg-config --cflags --libs
+//     mltune` "app": {"command": ["./rings"]}
 //
 // `l2`, the weight of the penalty, is a tunable of its own.
 #include <mltune/app.h>
@@ -15,7 +15,8 @@
 #include <random>
 #include <vector>
 
-namespace {
+namespace
+{
 
 struct Point {
     float x[3]; // both squares and 1
@@ -47,8 +48,8 @@ std::vector<Point> points(std::size_t n, std::uint64_t seed)
 int open(const mlt_app_config *config, mlt_app_info *info, void **app,
          mlt_error *)
 {
-    auto *r = new Rings{points(2000, config->seed),
-                        points(500, config->seed + 1), 0};
+    auto *r =
+        new Rings{points(2000, config->seed), points(500, config->seed + 1), 0};
 
     info->samples = r->train.size();
     info->validation_samples = r->test.size();
@@ -111,20 +112,29 @@ void close(void *app)
     delete static_cast<Rings *>(app);
 }
 
-const char *const tunables[] = {"learning_rate", "momentum", "batch_size",
-                                "l2", nullptr};
+const char *const tunables[] = {"learning_rate", "momentum", "batch_size", "l2",
+                                nullptr};
 
 } // namespace
 
 const mlt_app_ops mltune_app = {
-    MLT_APP_VERSION, "rings", "a logistic regression of two rings",
-    "{\"properties\": {}}", tunables, open, declare, init, run_clock,
+    MLT_APP_VERSION,
+    "rings",
+    "a logistic regression of two rings",
+    "{\"properties\": {}}",
+    tunables,
+    open,
+    declare,
+    init,
+    run_clock,
     nullptr, // save: the tables are all there is
     nullptr, // load
     close,
     nullptr, // columns
     nullptr, // predict
-    nullptr  // truth
+    nullptr, // truth
+    nullptr, // keep: nothing of the data is in the model
+    nullptr  // save_kept
 };
 
 #ifdef PROGRAM

@@ -1,5 +1,6 @@
 #include "apps/samples/data_csv.h"
 
+#include "apps/samples/csv_column.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -35,6 +36,7 @@ struct csv_table {
     const struct csv_options *options;
     size_t fields;             /* of a record; 0: none was read yet */
     size_t label;              /* its field; to predict: SIZE_MAX */
+    bool *ignored;             /* [fields] or NULL: owned; not looked at */
     size_t values;             /* of a row */
     struct csv_column *column; /* [values]: owned */
     struct encoding found;     /* [values] categories in order of appearance */
@@ -77,6 +79,7 @@ void csv_table_free(struct csv_table *t)
     if (!t)
         return;
     free_names(t->name, t->fields);
+    mem_free(t->ignored);
     mem_free(t->column);
     encoding_deinit(&t->found);
     samples_deinit(&t->s);
@@ -156,7 +159,7 @@ static enum err other_kind(const struct csv_reader *rd,
         snprintf(expected, sizeof(expected),
                  "%s, as on line %" PRIu64 " (a column of numbers and texts is "
                  "one of categories where the setting \"categories\" names "
-                 "it)",
+                 "it, no input where \"ignore\" does)",
                  wanted, column->line);
     return refuse(rd, column->field, expected);
 }
@@ -196,8 +199,9 @@ static enum err too_many(const struct csv_reader *rd, size_t field)
         csv_excerpt(rd->t->name[field], name);
     return fault_set(rd->f, ERR_LIMIT,
                      "%s: line %" PRIu64 ", column %zu%s%s%s: expected at most "
-                     "%d categories in a column, found one more (leave the "
-                     "column out of the file, or give rare ones one name)",
+                     "%d categories in a column, found one more (name the "
+                     "column in the setting \"ignore\", or give rare ones one "
+                     "name)",
                      rd->file, rd->r.line, field + 1, *name ? " (" : "", name,
                      *name ? ")" : "", CATEGORIES_MAX);
 }
@@ -392,41 +396,42 @@ static enum err read_row(struct csv_reader *rd)
 
 /* ---- the beginning ------------------------------------------------------- */
 
-/* Field of the column @label; false where the record has none such. */
-static bool find_column(const struct csv_record *r, const char *label,
+static bool find_column(const struct csv_reader *rd, const char *column,
                         size_t *out)
 {
-    long n = (long)r->fields, at;
-    char *end;
-    size_t i;
-
-    if (!label || strcmp(label, "last") == 0 || strcmp(label, "first") == 0) {
-        *out = label && *label == 'f' ? 0 : r->fields - 1;
-        return true;
-    }
-    at = strtol(label, &end, 10);
-    if (*end == '\0' && end != label) {
-        at = at < 0 ? n + at : at - 1;
-        *out = (size_t)at;
-        return at >= 0 && at < n;
-    }
-    for (i = 0; i < r->fields; i++) {
-        *out = i;
-        if (strcmp(r->field[i], label) == 0)
-            return true;
-    }
-    return false;
+    return csv_column_find(rd->r.field, rd->r.fields, column, out);
 }
 
-/* Whether @label is a name, which only a header can have. */
-static bool is_name(const char *label)
+static bool is_ignored(const struct csv_table *t, size_t field)
 {
-    char *end;
+    return t->ignored && t->ignored[field];
+}
 
-    if (!label || strcmp(label, "last") == 0 || strcmp(label, "first") == 0)
-        return false;
-    (void)strtol(label, &end, 10);
-    return *end != '\0';
+/* The columns that the settings leave out. @header: names may be in use. */
+static enum err mark_ignored(struct csv_reader *rd, bool header)
+{
+    struct csv_table *t = rd->t;
+    const struct csv_options *o = t->options;
+    size_t field;
+
+    if (o->ignored == 0)
+        return ERR_OK;
+    t->ignored = mem_calloc(rd->r.fields, sizeof(*t->ignored));
+    if (!t->ignored)
+        return no_memory(rd);
+    for (size_t k = 0; k < o->ignored; k++) {
+        const char *name = o->ignore[k];
+
+        if ((csv_column_is_name(name) && !header) ||
+            !find_column(rd, name, &field) || field == t->label)
+            return fault_set(rd->f, ERR_INVAL,
+                             "%s: line %" PRIu64 ": expected a column %s (the "
+                             "setting ignore) beside the label, found %zu "
+                             "columns and none such",
+                             rd->file, rd->r.line, name, rd->r.fields);
+        t->ignored[field] = true;
+    }
+    return ERR_OK;
 }
 
 /* Texts, label aside, are names; numbers are values; of a record with both it
@@ -438,7 +443,8 @@ static enum err find_header(const struct csv_reader *rd, bool *out)
     double value;
 
     for (i = 0; i < r->fields; i++) {
-        if (i == rd->t->label || csv_is_missing(r->field[i]))
+        if (i == rd->t->label || is_ignored(rd->t, i) ||
+            csv_is_missing(r->field[i]))
             continue;
         if (csv_number(r->field[i], &value))
             numbers++;
@@ -501,14 +507,16 @@ static enum err begin_categories(struct csv_reader *rd, bool header)
     for (size_t k = 0; k < o->categories; k++) {
         const char *name = o->category[k];
 
-        if ((is_name(name) && !header) || !find_column(&rd->r, name, &field) ||
-            field == t->label)
+        if ((csv_column_is_name(name) && !header) ||
+            !find_column(rd, name, &field) || field == t->label ||
+            is_ignored(t, field))
             return fault_set(rd->f, ERR_INVAL,
                              "%s: line %" PRIu64 ": expected a column %s (the "
-                             "setting categories) beside the label, found %zu "
-                             "columns and none such",
+                             "setting categories) beside the label and those "
+                             "to ignore, found %zu columns and none such",
                              rd->file, rd->r.line, name, rd->r.fields);
-        i = field - (field > t->label);
+        for (i = 0; t->column[i].field != field;)
+            i++;
         t->column[i].kind = CSV_CATEGORIES;
         t->found.column[i].category = true;
     }
@@ -526,16 +534,27 @@ static enum err reserve_columns(struct csv_reader *rd, size_t values)
                                                           : no_memory(rd);
 }
 
-/* A row's values are all fields but the label. */
+/* A row's values are all fields but the label and what is ignored. */
 static enum err begin_columns(struct csv_reader *rd, bool header)
 {
     struct csv_table *t = rd->t;
-    enum err err = reserve_columns(rd, t->fields - 1);
+    size_t values = 0, i = 0;
+    enum err err;
 
+    for (size_t c = 0; c < t->fields; c++)
+        values += c != t->label && !is_ignored(t, c);
+    if (values == 0)
+        return fault_set(rd->f, ERR_INVAL,
+                         "%s: line %" PRIu64 ": expected a column beside the "
+                         "label that the setting ignore does not name, found "
+                         "%zu columns and none such",
+                         rd->file, rd->r.line, t->fields);
+    err = reserve_columns(rd, values);
     if (err)
         return err;
-    for (size_t i = 0; i < t->values; i++)
-        t->column[i].field = i + (i >= t->label);
+    for (size_t c = 0; c < t->fields; c++)
+        if (c != t->label && !is_ignored(t, c))
+            t->column[i++].field = c;
     return t->options->like ? begin_like(rd) : begin_categories(rd, header);
 }
 
@@ -614,28 +633,74 @@ static enum err find_inputs(struct csv_reader *rd)
     return err;
 }
 
+/* Field of @column: a name's in this table, a number's in a row of @whole
+ * fields. */
+static bool find_among(const struct csv_table *t, size_t whole,
+                       const char *column, size_t *out)
+{
+    return csv_column_is_name(column)
+               ? csv_column_find(t->name, t->fields, column, out)
+               : csv_column_find(NULL, whole, column, out);
+}
+
+/* Marks in @skip[fields] what is no input: the columns to ignore, and the label
+ * where it is there. Numbers count in a row of training, which has it. */
+static enum err skip_others(struct csv_reader *rd, bool *skip)
+{
+    struct csv_table *t = rd->t;
+    const struct csv_options *o = t->options;
+    size_t whole = o->inputs + o->ignored + 1, label = SIZE_MAX, field;
+    bool labelled = t->fields == whole;
+
+    if (!find_among(t, whole, o->label, &label) && labelled)
+        return fault_set(rd->f, ERR_INVAL,
+                         "%s: expected the %zu columns that the model was "
+                         "trained with, found %zu more, and none is %s",
+                         rd->file, o->inputs, t->fields - o->inputs, o->label);
+    if (labelled)
+        skip[label] = true;
+    for (size_t k = 0; k < o->ignored; k++) {
+        bool number = !csv_column_is_name(o->ignore[k]);
+
+        if (!find_among(t, whole, o->ignore[k], &field) || field == label)
+            return fault_set(rd->f, ERR_INVAL,
+                             "%s: expected a column %s (the setting ignore), "
+                             "found %zu columns and none such",
+                             rd->file, o->ignore[k], t->fields);
+        skip[field - (number && !labelled && field > label)] = true;
+    }
+    return ERR_OK;
+}
+
 /* Values by the places of their columns. */
 static enum err place_inputs(struct csv_reader *rd)
 {
     struct csv_table *t = rd->t;
-    size_t inputs = t->options->inputs, label = SIZE_MAX, n = 0;
+    size_t inputs = t->options->inputs, ignored = t->options->ignored, n = 0;
+    bool *skip;
+    enum err err;
 
-    if (t->fields == inputs + 1 &&
-        !find_column(&rd->r, t->options->label, &label))
-        return fault_set(rd->f, ERR_INVAL,
-                         "%s: expected the %zu columns that the model was "
-                         "trained with, found one more, and none is %s",
-                         rd->file, inputs, t->options->label);
-    if (t->fields != inputs && t->fields != inputs + 1)
+    if (t->fields != inputs && t->fields != inputs + ignored &&
+        t->fields != inputs + ignored + 1)
         return fault_set(rd->f, ERR_FORMAT,
                          "%s: line %" PRIu64 ": expected the %zu columns that "
                          "the model was trained with (and perhaps the label), "
                          "found %zu",
                          rd->file, rd->r.line, inputs, t->fields);
-    for (size_t c = 0; c < t->fields; c++)
-        if (c != label)
+    skip = mem_calloc(t->fields, sizeof(*skip));
+    if (!skip)
+        return no_memory(rd);
+    err = t->fields > inputs ? skip_others(rd, skip) : ERR_OK;
+    for (size_t c = 0; c < t->fields && n < inputs && !err; c++)
+        if (!skip[c])
             t->column[n++].field = c;
-    return ERR_OK;
+    mem_free(skip);
+    return err || n == inputs
+               ? err
+               : fault_set(rd->f, ERR_INVAL,
+                           "%s: expected %zu columns beside those that the "
+                           "setting ignore names, found %zu",
+                           rd->file, inputs, n);
 }
 
 static enum err begin_inputs(struct csv_reader *rd, bool *header)
@@ -672,11 +737,13 @@ static enum err begin_table(struct csv_reader *rd, bool *header)
 {
     struct csv_table *t = rd->t;
     const struct csv_options *o = t->options;
-    bool named = is_name(o->label);
+    bool named = csv_column_is_name(o->label);
     enum err err;
 
     for (size_t k = 0; k < o->categories && o->header != 0; k++)
-        named |= is_name(o->category[k]);
+        named |= csv_column_is_name(o->category[k]);
+    for (size_t k = 0; k < o->ignored && o->header != 0; k++)
+        named |= csv_column_is_name(o->ignore[k]);
     if (o->inputs)
         return begin_inputs(rd, header);
     if (named && o->header == 0)
@@ -689,13 +756,15 @@ static enum err begin_table(struct csv_reader *rd, bool *header)
                          "%s: line %" PRIu64 ": expected at least two columns, "
                          "a value and a label, found one",
                          rd->file, rd->r.line);
-    if (!find_column(&rd->r, o->label, &t->label))
+    if (!find_column(rd, o->label, &t->label))
         return fault_set(rd->f, ERR_INVAL,
                          "%s: line %" PRIu64 ": expected a column %s (the "
                          "label), found %zu columns and none such",
                          rd->file, rd->r.line, o->label, rd->r.fields);
     *header = named || o->header == 1;
-    err = o->header < 0 && !named ? find_header(rd, header) : ERR_OK;
+    err = mark_ignored(rd, *header);
+    if (!err && o->header < 0 && !named)
+        err = find_header(rd, header);
     if (err)
         return err;
     t->fields = rd->r.fields;
@@ -810,24 +879,23 @@ static enum err take_found(struct csv_table *t, struct fault *f)
     return ERR_OK;
 }
 
-/* The header's names but the label's, each cut to a line that can be saved. (To
+/* The header's names of the values, each cut to a line that can be saved. (To
  * predict they have done their work.) */
 static enum err take_columns(struct csv_table *t, struct fault *f)
 {
     char **name;
-    size_t n = 0, i;
 
     if (!t->name || !has_labels(t))
         return ERR_OK;
-    name = mem_calloc(t->fields - 1, sizeof(char *));
+    name = mem_calloc(t->values, sizeof(char *));
     if (!name)
         return fault_set(f, ERR_NOMEM, "out of memory");
-    for (i = 0; i < t->fields; i++) {
-        if (i == t->label)
-            continue;
-        clean_name(t->name[i]);
-        name[n++] = t->name[i];
-        t->name[i] = NULL;
+    for (size_t i = 0; i < t->values; i++) {
+        size_t field = t->column[i].field;
+
+        clean_name(t->name[field]);
+        name[i] = t->name[field];
+        t->name[field] = NULL;
     }
     t->s.column_name = name;
     return ERR_OK;
@@ -838,6 +906,7 @@ static void empty(struct csv_table *t)
     const struct csv_options *options = t->options;
 
     free_names(t->name, t->fields);
+    mem_free(t->ignored);
     mem_free(t->column);
     encoding_deinit(&t->found);
     *t = (struct csv_table){.options = options};

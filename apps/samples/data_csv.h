@@ -8,7 +8,8 @@
  * categories are numbered in sorted order, whatever the order of the rows: by
  * value where all are numbers (1 and 1.0 are the same), else byte by byte. What
  * is wrong is refused with its line and column, as are rows of another length;
- * nothing is guessed. Blank lines are passed over.
+ * nothing is guessed. Columns to ignore may hold anything. Blank lines are
+ * passed over.
  */
 #ifndef APPS_DATA_CSV_H
 #define APPS_DATA_CSV_H
@@ -35,6 +36,10 @@ struct csv_options {
      * @label names one. Borrowed. */
     const char *const *category;
     size_t categories;
+    /* [ignored] columns that are not looked at: as @label names one. Borrowed.
+     */
+    const char *const *ignore;
+    size_t ignored;
     /* The columns are to be as these (borrowed; NULL: as found), whose
      * categories are all that there are: others are ENCODING_UNKNOWN. */
     const struct encoding *like;
@@ -43,7 +48,7 @@ struct csv_options {
      * Where @input_name [inputs] (borrowed, or NULL) and a header are there,
      * the columns of those names, wherever they are; others are passed over.
      * Else all columns in their order, but for the label's if there is one
-     * more. */
+     * more, and for those of @ignore where they are there. */
     size_t inputs;
     const char *const *input_name;
 };

@@ -7,6 +7,7 @@
 #include "apps/data/data_stream.h"
 #include "apps/samples/data_samples.h"
 #include "apps/samples/table_summary.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -66,13 +67,14 @@ static void describe_samples(const struct samples *train,
 /* A table's last column is taken for classes, and where there are too many, for
  * numbers to predict. */
 static enum err load_samples(const char *spec, const char *folder,
+                             const struct csv_options *as, enum data_kind kind,
                              struct samples *train, struct samples *test,
                              struct fault *f)
 {
-    struct csv_options csv = {.header = -1};
+    struct csv_options csv = as ? *as : (struct csv_options){.header = -1};
     enum err err = data_load_samples(spec, folder, &csv, train, test, f);
 
-    if (err != ERR_LIMIT)
+    if (err != ERR_LIMIT || kind != DATA_CSV)
         return err;
     csv.targets = true;
     return data_load_samples(spec, folder, &csv, train, test, f);
@@ -86,12 +88,92 @@ static void describe_corpus(const struct corpus *c, struct data_info *out)
     out->tokens = c->tokens;
 }
 
+/* Labels in the list that `data info` gives; of more, their range says enough.
+ */
+enum { LABELS_MAX = 50 };
+
+static json_t *label_counts(const struct sparse *s)
+{
+    double label[LABELS_MAX];
+    uint64_t count[LABELS_MAX] = {0};
+    size_t n = sparse_labels(s, LABELS_MAX, label);
+    json_t *list = json_array();
+
+    if (n > LABELS_MAX)
+        return list;
+    for (uint64_t i = 0; i < s->count; i++)
+        for (size_t k = 0; k < n; k++)
+            count[k] += s->label[i] == label[k];
+    for (size_t k = 0; k < n; k++)
+        json_array_append_new(list, json_pack("{s:f, s:I}", "label", label[k],
+                                              "samples", (json_int_t)count[k]));
+    return list;
+}
+
+static void describe_sparse(const struct sparse *s, struct data_info *out)
+{
+    double sum = 0;
+
+    assert(s->count > 0);
+    out->samples = s->count;
+    out->entries = s->entries;
+    out->columns = s->columns;
+    out->lowest = s->lowest;
+    out->min = out->max = s->label[0];
+    for (uint64_t i = 0; i < s->count; i++) {
+        out->min = fmin(out->min, s->label[i]);
+        out->max = fmax(out->max, s->label[i]);
+        sum += s->label[i];
+    }
+    out->mean = sum / (double)s->count;
+    out->table = json_pack("{s:o}", "labels", label_counts(s));
+}
+
+/* A node with no edge away dangles. */
+static enum err load_edges(const char *spec, const char *folder,
+                           struct data_info *out, struct fault *f)
+{
+    struct edges g = {0};
+    unsigned char *away;
+    enum err err = data_load_edges(spec, folder, &g, f);
+
+    if (err)
+        return err;
+    out->nodes = out->dangling = g.nodes.count;
+    out->edges = g.count;
+    away = mem_calloc(g.nodes.count, 1);
+    for (uint64_t i = 0; away && i < g.count; i++) {
+        out->dangling -= !away[g.from[i]];
+        away[g.from[i]] = 1;
+    }
+    mem_free(away);
+    edges_deinit(&g);
+    return away ? ERR_OK : fault_set(f, ERR_NOMEM, "%s: out of memory", spec);
+}
+
+static enum err load_sparse(const char *spec, const char *folder,
+                            struct data_info *out, struct fault *f)
+{
+    struct sparse train = {0}, test = {0};
+    enum err err = data_load_sparse(spec, folder, &train, &test, f);
+
+    if (err)
+        return err;
+    describe_sparse(&train, out);
+    out->test_samples = test.count;
+    sparse_deinit(&train);
+    sparse_deinit(&test);
+    return out->table ? ERR_OK
+                      : fault_set(f, ERR_NOMEM, "%s: out of memory", spec);
+}
+
 static bool is_bow(enum data_kind kind)
 {
     return kind == DATA_LDAC || kind == DATA_DOCWORD;
 }
 
 static enum err load_and_describe(const char *spec, const char *folder,
+                                  const struct csv_options *csv,
                                   struct data_info *out, struct fault *f)
 {
     struct ratings r = {0};
@@ -113,7 +195,11 @@ static enum err load_and_describe(const char *spec, const char *folder,
         corpus_deinit(&c);
         return err;
     }
-    err = load_samples(spec, folder, &train, &test, f);
+    if (out->kind == DATA_LIBSVM)
+        return load_sparse(spec, folder, out, f);
+    if (out->kind == DATA_EDGES)
+        return load_edges(spec, folder, out, f);
+    err = load_samples(spec, folder, csv, out->kind, &train, &test, f);
     if (!err)
         describe_samples(&train, &test, out);
     if (!err && train.columns) {
@@ -142,15 +228,18 @@ static enum data_kind kind_of_found(const struct data_found *fd)
         return DATA_IDX;
     return seen[DATA_CIFAR]        ? DATA_CIFAR
            : seen[DATA_RATINGS]    ? DATA_RATINGS
+           : seen[DATA_LIBSVM]     ? DATA_LIBSVM
            : bow < fd->files.count ? fd->kind[bow]
            : seen[DATA_CSV]        ? DATA_CSV
+           : seen[DATA_EDGES]      ? DATA_EDGES
                                    : fd->kind[0];
 }
 
 static bool is_readable(enum data_kind kind)
 {
     return kind == DATA_RATINGS || kind == DATA_IDX || kind == DATA_CIFAR ||
-           kind == DATA_CSV || is_bow(kind);
+           kind == DATA_CSV || kind == DATA_LIBSVM || kind == DATA_EDGES ||
+           is_bow(kind);
 }
 
 /* The beginning of the first file; what cannot be read is no beginning. */
@@ -178,6 +267,7 @@ static void refuse(struct data_info *info, const char *why, const char *advice)
 
 /* A table that does not load says where it is wrong. */
 static enum err describe_table(const char *spec, const char *folder,
+                               const struct csv_options *csv,
                                struct data_info *info, struct fault *f)
 {
     struct data_info table = *info;
@@ -186,7 +276,7 @@ static enum err describe_table(const char *spec, const char *folder,
 
     table.kind = DATA_CSV;
     table.readable = true;
-    err = load_and_describe(spec, folder, &table, &own);
+    err = load_and_describe(spec, folder, csv, &table, &own);
     if (!err)
         *info = table;
     else if (err == ERR_FORMAT || err == ERR_UNSUPPORTED)
@@ -199,28 +289,30 @@ static enum err describe_table(const char *spec, const char *folder,
 /* What was found, whether it is readable or not. */
 static enum err describe_found(const char *spec, const char *folder,
                                const struct data_found *fd,
+                               const struct csv_options *csv,
                                struct data_info *info, struct fault *f)
 {
     char bytes[DATA_SNIFF_BYTES];
     struct data_refusal refusal;
     size_t n;
 
-    if (info->kind == DATA_CSV)
-        return describe_table(spec, folder, info, f);
+    if (info->kind == DATA_CSV || (csv && info->kind == DATA_RATINGS))
+        return describe_table(spec, folder, csv, info, f);
     if (is_readable(info->kind)) {
         info->readable = true;
-        return load_and_describe(spec, folder, info, f);
+        return load_and_describe(spec, folder, csv, info, f);
     }
     n = beginning_of(fd, bytes);
     if (info->kind == DATA_TEXT && data_looks_like_table(bytes, n))
-        return describe_table(spec, folder, info, f);
+        return describe_table(spec, folder, csv, info, f);
     refusal = data_refusal_of(info->kind, bytes, n);
     refuse(info, refusal.why, refusal.advice);
     return ERR_OK;
 }
 
 enum err data_describe(const char *spec, const char *folder,
-                       struct data_info *out, struct fault *f)
+                       const struct csv_options *csv, struct data_info *out,
+                       struct fault *f)
 {
     struct data_info info = {.readable = true};
     const struct gen_kind *kind;
@@ -233,14 +325,14 @@ enum err data_describe(const char *spec, const char *folder,
         if (err)
             return err;
         info.kind = kind->kind;
-        err = load_and_describe(spec, folder, &info, f);
+        err = load_and_describe(spec, folder, csv, &info, f);
     } else {
         err = data_find(spec, folder, &fd, f);
         if (err)
             return err;
         info.kind = kind_of_found(&fd);
         info.files = fd.files.count;
-        err = describe_found(spec, folder, &fd, &info, f);
+        err = describe_found(spec, folder, &fd, csv, &info, f);
         data_found_deinit(&fd);
     }
     if (!err)
@@ -256,7 +348,7 @@ enum err data_describe(const char *spec, const char *folder,
  */
 static bool is_hopeless(enum data_kind kind)
 {
-    return kind == DATA_LIBSVM || kind == DATA_BINARY || kind == DATA_EMPTY;
+    return kind == DATA_BINARY || kind == DATA_EMPTY;
 }
 
 static enum err glance_at_files(const struct data_found *fd,
@@ -338,6 +430,21 @@ static json_t *members_json(const struct data_info *info)
                          (json_int_t)info->words, "entries",
                          (json_int_t)info->entries, "tokens",
                          (json_int_t)info->tokens);
+    if (info->kind == DATA_EDGES)
+        return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I}", "kind", kind,
+                         "readable", 1, "files", (json_int_t)info->files,
+                         "nodes", (json_int_t)info->nodes, "edges",
+                         (json_int_t)info->edges, "dangling",
+                         (json_int_t)info->dangling);
+    if (info->kind == DATA_LIBSVM)
+        return json_pack(
+            "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "kind",
+            kind, "readable", 1, "files", (json_int_t)info->files, "samples",
+            (json_int_t)info->samples, "test_samples",
+            (json_int_t)info->test_samples, "entries",
+            (json_int_t)info->entries, "lowest_index", (json_int_t)info->lowest,
+            "highest_index", (json_int_t)info->columns - 1, "min", info->min,
+            "max", info->max, "mean", info->mean);
     if (info->classes == 0)
         return json_pack(
             "{s:s, s:b, s:I, s:I, s:I, s:[I, I, I], s:f, s:f, s:f}", "kind",

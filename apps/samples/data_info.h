@@ -4,6 +4,7 @@
 #define APPS_DATA_INFO_H
 
 #include "apps/data/data_kind.h"
+#include "apps/samples/data_csv.h"
 #include "base/fault.h"
 
 #include <jansson.h>
@@ -20,8 +21,10 @@ struct data_info {
     uint64_t samples;      /* ratings, rows for training, documents */
     uint64_t test_samples; /* images and tables */
     uint64_t users, items;
-    uint64_t words, entries, tokens;  /* of documents */
-    double min, max, mean;            /* of the ratings; of a table's targets */
+    uint64_t words, entries, tokens; /* of documents; of sparse samples */
+    uint64_t nodes, edges, dangling; /* of a graph */
+    uint32_t columns, lowest;        /* of sparse samples (data_libsvm.h) */
+    double min, max, mean; /* ratings; targets, labels of sparse samples */
     uint32_t channels, height, width; /* of an image; columns x 1 x 1 */
     unsigned classes;            /* 0: a table whose last column is no class */
     uint64_t class_samples[256]; /* training samples of each label */
@@ -32,11 +35,14 @@ struct data_info {
 
 void data_info_deinit(struct data_info *info);
 
-/* What @spec holds, in @folder. What is found but is not readable, a table with
- * a wrong place in it included, is described so, and is no error. Errors: those
- * of looking for files, and of reading the other kinds, ERR_NOMEM. */
+/* What @spec holds, in @folder. @csv: it is a table, to be read so; NULL: what
+ * it looks like, a table's last column its label. What is found but is not
+ * readable, a table with a wrong place in it included, is described so, and is
+ * no error. Errors: those of looking for files, and of reading the other kinds,
+ * ERR_NOMEM. */
 enum err data_describe(const char *spec, const char *folder,
-                       struct data_info *out, struct fault *f);
+                       const struct csv_options *csv, struct data_info *out,
+                       struct fault *f);
 
 /* What the heads of a data setting's files say, and their sizes. */
 struct data_glimpse {

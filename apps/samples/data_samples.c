@@ -159,6 +159,19 @@ static enum err load_images(const char *spec, const char *folder, bool targets,
     return ERR_OK;
 }
 
+/* A table that cannot be read may be what it looks like at first sight. */
+static enum err hint(const struct data_found *fd, enum err err, struct fault *f)
+{
+    size_t n = f ? strlen(f->text) : 0;
+
+    if (f && (err == ERR_FORMAT || err == ERR_UNSUPPORTED) &&
+        fd->kind[0] == DATA_RATINGS)
+        snprintf(f->text + n, sizeof(f->text) - n,
+                 " (or is it ratings: user, item, rating? app mf reads "
+                 "those)");
+    return err;
+}
+
 enum err data_load_samples(const char *spec, const char *folder,
                            const struct csv_options *csv, struct samples *train,
                            struct samples *test, struct fault *f)
@@ -175,7 +188,7 @@ enum err data_load_samples(const char *spec, const char *folder,
     if (any_images(&fd))
         err = load_images(spec, folder, csv->targets, train, test, f);
     else if (any_tables(&fd))
-        err = read_tables(spec, &fd, csv, train, test, f);
+        err = hint(&fd, read_tables(spec, &fd, csv, train, test, f), f);
     else
         err = fault_set(f, ERR_UNSUPPORTED,
                         "%s: expected images (IDX or CIFAR files) or a table "

@@ -111,14 +111,14 @@ enum err encoding_close(struct encoding *e, struct fault *f)
     if (inputs > ENCODING_INPUTS_MAX)
         return fault_set(f, ERR_LIMIT,
                          "expected columns of at most %d inputs together, "
-                         "found %" PRIu64 " (leave columns of many categories "
-                         "out)",
+                         "found %" PRIu64 " (name columns of many categories "
+                         "in the setting \"ignore\")",
                          ENCODING_INPUTS_MAX, inputs);
     if (bytes > ENCODING_NAMES_BYTES_MAX)
         return fault_set(f, ERR_LIMIT,
                          "expected names of categories of at most %d MiB "
-                         "together, found %" PRIu64 " bytes (leave columns of "
-                         "many categories out)",
+                         "together, found %" PRIu64 " bytes (name columns of "
+                         "many categories in the setting \"ignore\")",
                          ENCODING_NAMES_BYTES_MAX >> 20, bytes);
     e->inputs = inputs;
     return ERR_OK;

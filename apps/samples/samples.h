@@ -48,6 +48,24 @@ void samples_deinit(struct samples *s);
 /* Values a sample: channels * height * width. */
 uint64_t samples_values(const struct samples *s);
 
+static inline uint64_t samples_count(const struct samples *s)
+{
+    return s->count;
+}
+
+/* Value @i of all samples', one after the other; a pixel is 0 to 1. */
+static inline float samples_value(const struct samples *s, uint64_t i)
+{
+    return s->pixel ? (float)s->pixel[i] / 255 : s->value[i];
+}
+
+/* What sample @i is to be: its target, its class's number, or 0 of samples
+ * that have neither. */
+static inline float samples_mark(const struct samples *s, uint64_t i)
+{
+    return s->target ? s->target[i] : s->label ? (float)s->label[i] : 0;
+}
+
 /* The values of @s, a table as it was read, are @value [count][inputs] now, and
  * the names of the inputs @name [inputs] (or NULL), both transferred; it has no
  * columns any more. @value may be its own. */

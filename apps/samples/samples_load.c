@@ -18,18 +18,31 @@ enum { NUMBER_BYTES = 24 };
 
 static const double default_fraction = 0.1;
 
+/* Columns that a setting lists. */
+struct column_list {
+    const char **name;            /* [len]: owned */
+    char (*number)[NUMBER_BYTES]; /* [len]: owned, of those given so */
+    size_t len;
+};
+
 /* The settings of tables, and the memory that they are in. */
 struct table_settings {
     struct csv_options csv;
-    const char **category;        /* [csv.categories]: owned */
-    char (*number)[NUMBER_BYTES]; /* [csv.categories + 1] the label's last */
-    struct encoding model;        /* of the model that is used, or zeroed */
+    struct column_list categories, ignore;
+    char label[NUMBER_BYTES];
+    struct encoding model; /* of the model that is used, or zeroed */
 };
+
+static void column_list_deinit(struct column_list *l)
+{
+    mem_free((void *)l->name);
+    mem_free(l->number);
+}
 
 static void table_settings_deinit(struct table_settings *t)
 {
-    mem_free((void *)t->category);
-    mem_free(t->number);
+    column_list_deinit(&t->categories);
+    column_list_deinit(&t->ignore);
     encoding_deinit(&t->model);
 }
 
@@ -43,34 +56,50 @@ static const char *read_column(const json_t *value, char room[NUMBER_BYTES])
     return room;
 }
 
+static enum err read_list(const struct settings *s, const char *setting,
+                          struct column_list *out, struct fault *f)
+{
+    const json_t *list = json_object_get(s->json, setting);
+    size_t n = json_array_size(list);
+
+    out->name = mem_calloc(n + 1, sizeof(*out->name));
+    out->number = mem_calloc(n + 1, sizeof(*out->number));
+    if (!out->name || !out->number)
+        return fault_set(f, ERR_NOMEM, "%s: out of memory", s->data);
+    for (; out->len < n; out->len++) {
+        size_t i = out->len;
+
+        out->name[i] = read_column(json_array_get(list, i), out->number[i]);
+        if (!out->name[i])
+            return fault_set(f, ERR_INVAL,
+                             "/app/%s/%zu: expected the name or the number of "
+                             "a column",
+                             setting, i);
+    }
+    return ERR_OK;
+}
+
 static enum err read_options(const struct settings *s, bool targets,
                              struct table_settings *t, struct fault *f)
 {
     const json_t *header = json_object_get(s->json, "header");
-    const json_t *list = json_object_get(s->json, "categories");
     const char *separator =
         json_string_value(json_object_get(s->json, "separator"));
-    size_t n = json_array_size(list);
+    enum err err = read_list(s, "categories", &t->categories, f);
 
-    t->category = mem_calloc(n + 1, sizeof(*t->category));
-    t->number = mem_calloc(n + 1, sizeof(*t->number));
-    if (!t->category || !t->number)
-        return fault_set(f, ERR_NOMEM, "%s: out of memory", s->data);
-    for (size_t i = 0; i < n; i++) {
-        t->category[i] = read_column(json_array_get(list, i), t->number[i]);
-        if (!t->category[i])
-            return fault_set(f, ERR_INVAL,
-                             "/app/categories/%zu: expected the name or the "
-                             "number of a column",
-                             i);
-    }
+    if (!err)
+        err = read_list(s, "ignore", &t->ignore, f);
+    if (err)
+        return err;
     t->csv = (struct csv_options){
-        .label = read_column(json_object_get(s->json, "label"), t->number[n]),
+        .label = read_column(json_object_get(s->json, "label"), t->label),
         .header = json_is_boolean(header) ? json_is_true(header) : -1,
         .separator = separator ? *separator : '\0',
         .targets = targets,
-        .category = t->category,
-        .categories = n};
+        .category = t->categories.name,
+        .categories = t->categories.len,
+        .ignore = t->ignore.name,
+        .ignored = t->ignore.len};
     return ERR_OK;
 }
 
@@ -277,7 +306,7 @@ enum err samples_load(const struct settings *s, bool targets,
                       struct samples *train, struct samples *test,
                       struct fault *f)
 {
-    struct table_settings t = {.category = NULL};
+    struct table_settings t = {.label = ""};
     struct samples a = {0}, b = {0};
     enum err err = read_options(s, targets, &t, f);
 

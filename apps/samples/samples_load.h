@@ -2,7 +2,8 @@
  *
  * Kinds: images (idx, cifar, gen:digits) and tables (csv). Beside data, test
  * and test_fraction the settings of a table are read: `label`, `header`,
- * `separator`, `categories` (data_csv.h); SAMPLES_SCHEMA documents them.
+ * `separator`, `categories`, `ignore` (data_csv.h); SAMPLES_SCHEMA documents
+ * them.
  */
 #ifndef APPS_SAMPLES_LOAD_H
 #define APPS_SAMPLES_LOAD_H
@@ -53,7 +54,12 @@ enum err samples_load(const struct settings *s, bool targets,
     " {\"anyOf\": [{\"type\": \"string\", \"minLength\": 1}," \
     " {\"type\": \"integer\"}]}, \"default\": [], \"description\":" \
     " \"csv: columns whose values are categories though they are numbers, or" \
-    " numbers and texts: names in the header, or numbers as of label\"}"
+    " numbers and texts: names in the header, or numbers as of label\"}," \
+    "\"ignore\": {\"type\": \"array\", \"maxItems\": 1000, \"items\":" \
+    " {\"anyOf\": [{\"type\": \"string\", \"minLength\": 1}," \
+    " {\"type\": \"integer\"}]}, \"default\": [], \"description\":" \
+    " \"csv: columns that are not looked at, whatever they hold: names in the" \
+    " header, or numbers as of label\"}"
 /* clang-format on */
 
 #endif

@@ -31,10 +31,12 @@ enum command_id {
     COMMAND_PROMOTE,
     COMMAND_FREE,
     COMMAND_DELETE,
+    COMMAND_NOTE,
     COMMAND_READ,
     COMMAND_ADD,
     COMMAND_UPLOAD,
     COMMAND_UPLOADED,
+    COMMAND_DATA,
     COMMAND_INTERRUPT, /* by a signal only */
     COMMAND_COUNT
 };
@@ -173,6 +175,7 @@ struct command {
     /* Members of its struct of union command_args; NULL: it has none. What
      * tells two requests apart and what is released follow. */
     const struct json_field *args;
+    const char *operation; /* its name in the description (OpenAPI) */
 };
 
 /* Row @id of the table, always there. */

@@ -227,6 +227,7 @@ static bool is_absent(const struct json_field *f, const void *base)
     return f->optional &&
            ((f->kind == FIELD_ID && *(const uint32_t *)p == FIELD_NO_ID) ||
             (f->kind == FIELD_JSON && !*(const char *)p) ||
+            (f->kind == FIELD_STRING && !*(char *const *)p) ||
             (is_tree(f->kind) && !*(json_t *const *)p));
 }
 

@@ -82,6 +82,8 @@ struct msg_config {
     json_t *config; /* owned: the validated run configuration, whole */
     char *folder;   /* owned: absolute; where relative paths start */
     uint64_t seed;
+    char *keep; /* owned, or NULL: the folder for what a model will need of the
+                 * data; node 0 makes it */
 };
 
 struct msg_fork {
@@ -230,6 +232,7 @@ struct msg_beat {
     uint32_t node;
     uint32_t workers; /* 0: not known */
     uint64_t memory_bytes, memory_reserved_bytes, memory_limit_bytes;
+    uint64_t memory_saved_bytes; /* more would all branches take, each alone */
     uint64_t chunks_shared, chunks_private, bytes_copied;
     uint64_t bytes_sent, bytes_received; /* control messages */
     uint32_t branches;

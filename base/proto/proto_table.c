@@ -43,6 +43,7 @@ static const struct json_field config_fields[] = {
     {FIELD_OF(msg_config, OBJECT, config)},
     {FIELD_OF(msg_config, STRING, folder)},
     {FIELD_OF(msg_config, U64, seed)},
+    {FIELD_OF(msg_config, STRING, keep), .optional = true},
     {.name = NULL},
 };
 
@@ -200,6 +201,7 @@ const struct json_field msg_beat_fields[] = {
     {FIELD_OF(msg_beat, U64, memory_bytes), .optional = true},
     {FIELD_OF(msg_beat, U64, memory_reserved_bytes), .optional = true},
     {FIELD_OF(msg_beat, U64, memory_limit_bytes), .optional = true},
+    {FIELD_OF(msg_beat, U64, memory_saved_bytes), .optional = true},
     {FIELD_OF(msg_beat, U64, chunks_shared), .optional = true},
     {FIELD_OF(msg_beat, U64, chunks_private), .optional = true},
     {FIELD_OF(msg_beat, U64, bytes_copied), .optional = true},

@@ -8,8 +8,7 @@
 
 /* ---- mdoc ---------------------------------------------------------------- */
 
-/* Text that roff prints as it is: no request, no escape. */
-static void add_plain(struct text *t, const char *s)
+void manual_plain(struct text *t, const char *s)
 {
     for (bool first = true; *s; s++) {
         if (first && (*s == '.' || *s == '\''))
@@ -24,8 +23,7 @@ static void add_plain(struct text *t, const char *s)
     }
 }
 
-/* An argument of a macro: quoted, so that nothing in it is a macro. */
-static void add_quoted(struct text *t, const char *s)
+void manual_quoted(struct text *t, const char *s)
 {
     text_puts(t, "\"");
     for (; *s; s++) {
@@ -53,7 +51,7 @@ static void add_flag(struct text *t, const struct option_spec *o)
     }
     if (o->arg) {
         text_puts(t, " Ar ");
-        add_quoted(t, o->arg);
+        manual_quoted(t, o->arg);
     }
     text_puts(t, "\n");
 }
@@ -62,7 +60,7 @@ static void add_option(struct text *t, const struct option_spec *o)
 {
     text_puts(t, ".It ");
     add_flag(t, o);
-    add_plain(t, o->help);
+    manual_plain(t, o->help);
     text_puts(t, "\n");
 }
 
@@ -70,7 +68,7 @@ static void add_option(struct text *t, const struct option_spec *o)
 static void add_details(struct text *t, const char *details)
 {
     text_puts(t, ".Bd -literal\n");
-    add_plain(t, details);
+    manual_plain(t, details);
     text_puts(t, "\n.Ed\n");
 }
 
@@ -87,15 +85,15 @@ char *manual_page(const struct usage *u)
         text_printf(&t, "%s%c", s == u->verb ? "MLTUNE\\-" : "",
                     *s >= 'a' && *s <= 'z' ? *s - 'a' + 'A' : *s);
     text_puts(&t, " 1\n.Os\n.Sh NAME\n.Nm mltune\\-");
-    add_plain(&t, u->verb);
+    manual_plain(&t, u->verb);
     text_puts(&t, "\n.Nd ");
-    add_plain(&t, verb->summary);
+    manual_plain(&t, verb->summary);
     text_puts(&t, "\n.Sh SYNOPSIS\n.Nm mltune\n.Cm ");
-    add_plain(&t, u->verb);
+    manual_plain(&t, u->verb);
     text_puts(&t, "\n.Op Ar option ...\n");
     if (*u->operands) {
         text_puts(&t, ".Ar ");
-        add_quoted(&t, u->operands);
+        manual_quoted(&t, u->operands);
         text_puts(&t, "\n");
     }
     if (*u->details) {
@@ -108,65 +106,5 @@ char *manual_page(const struct usage *u)
     for (size_t i = 0; i < n; i++)
         add_option(&t, &common[i]);
     text_puts(&t, ".El\n.Sh SEE ALSO\n.Xr mltune 1\n");
-    return text_take(&t);
-}
-
-/* ---- completion ---------------------------------------------------------- */
-
-static bool is_one_of(const char *word, const char *const words[])
-{
-    for (size_t i = 0; words[i]; i++)
-        if (strcmp(word, words[i]) == 0)
-            return true;
-    return false;
-}
-
-/* Kind of completion for an argument: files, or "" for anything else. */
-static const char *kind_of(const char *arg)
-{
-    static const char *const files[] = {
-        "FILE", "CONFIG", "DIR", "MODEL DATA", "MODEL", "[CONFIG]", NULL};
-
-    return is_one_of(arg, files)              ? "file"
-           : strncmp(arg, "RUN", 3) == 0      ? "run"
-           : strncmp(arg, "[RUN]", 5) == 0    ? "run"
-           : strncmp(arg, "gen SPEC", 8) == 0 ? "data"
-           : strncmp(arg, "add NAME", 8) == 0 ? "token"
-                                              : "";
-}
-
-static void add_names(struct text *t, const struct option_spec *option,
-                      size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (option[i].letter)
-            text_printf(t, "-%c ", option[i].letter);
-        text_printf(t, "--%s ", option[i].name);
-    }
-}
-
-static void add_valued(struct text *t, const struct usage *u, const char *kind)
-{
-    for (size_t i = 0; i < u->n; i++)
-        if (u->option[i].arg && strcmp(kind_of(u->option[i].arg), kind) == 0)
-            text_printf(t, "--%s ", u->option[i].name);
-}
-
-char *manual_completion(const struct usage *u)
-{
-    struct text t = {0};
-    size_t n;
-    const struct option_spec *common = options_common(&n);
-
-    assert(u->verb);
-    text_printf(&t, "    %s)\n        options=\"", u->verb);
-    add_names(&t, u->option, u->n);
-    add_names(&t, common, n);
-    text_puts(&t, "\"\n        files=\"");
-    add_valued(&t, u, "file");
-    text_puts(&t, "\"\n        words=\"");
-    add_valued(&t, u, "");
-    text_printf(&t, "\"\n        operand=\"%s\"\n        ;;\n",
-                kind_of(u->operands));
     return text_take(&t);
 }

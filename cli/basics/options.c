@@ -1,10 +1,10 @@
 #include "cli/basics/options.h"
 
+#include "base/json/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
-#include "cli/basics/manual.h"
 #include "cli/basics/verbs.h"
 
 #include <assert.h>
@@ -74,11 +74,13 @@ static char *help_text(const struct usage *u)
     return text_take(&t);
 }
 
-static enum options_form form;
+static options_hearer *hearer;
+static void *hearer_ctx;
 
-void options_describe(enum options_form wanted)
+void options_tell(options_hearer *hear, void *ctx)
 {
-    form = wanted;
+    hearer = hear;
+    hearer_ctx = ctx;
 }
 
 const struct option_spec *options_common(size_t *n)
@@ -89,11 +91,7 @@ const struct option_spec *options_common(size_t *n)
 
 static int print_help(const struct usage *u)
 {
-    char *s = form == OPTIONS_MANUAL       ? manual_page(u)
-              : form == OPTIONS_COMPLETION ? manual_completion(u)
-                                           : help_text(u);
-
-    return console_text(s);
+    return hearer ? hearer(hearer_ctx, u) : console_text(help_text(u));
 }
 
 /* ---- parsing ------------------------------------------------------------- */
@@ -306,4 +304,22 @@ int options_parse(const struct usage *u, int argc, char **argv,
         return usage_fault(u, "missing argument:", u->operands, NULL);
     apply_common();
     return OPTIONS_GO_ON;
+}
+
+bool options_size(const char *text, uint64_t least, uint64_t *out)
+{
+    json_t *value = json_string(text);
+    bool ok = value && json_to_bytes(value, out) && *out >= least;
+
+    json_decref(value);
+    return ok;
+}
+
+bool options_time(const char *text, double most, double *out)
+{
+    json_t *value = json_string(text);
+    bool ok = value && json_to_seconds(value, out) && *out >= 1 && *out <= most;
+
+    json_decref(value);
+    return ok;
 }

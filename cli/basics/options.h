@@ -34,7 +34,7 @@ struct option_spec {
     const char *name; /* without dashes */
     char letter;      /* 0: none */
     enum option_kind kind;
-    const char *arg; /* "DIR"; NULL for a flag */
+    const char *arg; /* "DIR", "a|b|c"; NULL for a flag */
     const char *help;
     void *out; /* holds the default before, the value after */
 };
@@ -64,12 +64,20 @@ enum { OPTIONS_GO_ON = -1 };
 int options_parse(const struct usage *u, int argc, char **argv,
                   struct operands *operands);
 
-/* Form of what --help prints from here on; for programs. */
-enum options_form { OPTIONS_HELP, OPTIONS_MANUAL, OPTIONS_COMPLETION };
-void options_describe(enum options_form form);
+/* From here on --help prints nothing, but tells @hear what the verb is, and
+ * ends with what that returns; for programs. NULL: it is for people again. */
+typedef int options_hearer(void *ctx, const struct usage *u);
+void options_tell(options_hearer *hear, void *ctx);
 
 /* The options of every verb, [*n]. */
 const struct option_spec *options_common(size_t *n);
+
+/* Whether @text is a size such as "8GiB" (json_to_bytes), of @least bytes. */
+bool options_size(const char *text, uint64_t least, uint64_t *out);
+
+/* Whether @text is a time such as "90s" or "30m" (json_to_seconds), of 1 to
+ * @most seconds. */
+bool options_time(const char *text, double most, double *out);
 
 /* After options_parse: whether -q or -v was given. */
 bool options_quiet(void);

@@ -98,21 +98,43 @@ static const struct history_branch *running(const struct history *h)
     return NULL;
 }
 
+/* The number of the trial that @b is, as lists of trials have it; 0: none. */
+static uint32_t trial_of(const struct history *h,
+                         const struct history_branch *b)
+{
+    for (size_t i = history_trials_len(h); i > 0; i--) {
+        struct history_trial trial = history_trial_at(h, i - 1);
+
+        if (trial.t.branch == b->branch)
+            return trial.t.trial;
+    }
+    return 0;
+}
+
 static void add_branch(struct status_line *l, const struct history *h,
                        const struct history_branch *b)
 {
+    uint32_t trial = strcmp(b->role, "trial") == 0 ? trial_of(h, b) : 0;
+    const struct history_point *last =
+        b->points ? &b->point[b->points - 1] : NULL;
+
+    if (trial)
+        add(l, " | trial %u", trial);
+    else
+        add(l, " | branch %u", b->branch);
+    if (last && last->w.samples > 0)
+        add(l, " | loss %.5g", window_mean(&last->w));
+}
+
+static void add_setting(struct status_line *l, const struct history *h,
+                        const struct history_branch *b)
+{
     json_t *value = history_branch_setting(h, b);
     char setting[256];
-    const struct history_point *last;
 
     progress_setting(value, setting, sizeof(setting));
     json_decref(value);
-    add(l, " | %s %u: %s", b->role, b->branch, setting);
-    if (b->points == 0)
-        return;
-    last = &b->point[b->points - 1];
-    if (last->w.samples > 0)
-        add(l, " | loss %.5g", window_mean(&last->w));
+    add(l, " | %s", setting);
 }
 
 static void add_best(struct status_line *l, const struct history *h)
@@ -139,18 +161,33 @@ void progress_line(const struct history *h, double now_s, char *out,
     assert(h);
     assert(size > 0);
     add(&l, "%s", run_status_name(history_status(h)));
+    if (b)
+        add_branch(&l, h, b);
+    add_best(&l, h);
     if (b) {
         clock_no clock =
             b->points ? b->point[b->points - 1].clock : history_clock(h);
 
         add(&l, " | clock %llu", (unsigned long long)clock);
-        add_branch(&l, h, b);
     }
-    add_best(&l, h);
-    if (history_trials_len(h))
-        add(&l, " | trial %zu", history_trials_len(h));
     progress_duration(now_s, time, sizeof(time));
     add(&l, " | %s", time);
+    /* Last, since it is long: a narrow terminal does without. */
+    if (b)
+        add_setting(&l, h, b);
+}
+
+size_t progress_fit(const char *line, size_t columns)
+{
+    size_t n = strlen(line);
+
+    if (n <= columns)
+        return n;
+    for (n = columns; n > 0 && line[n] != ' '; n--)
+        ;
+    while (n > 0 && strchr(" |", line[n - 1]))
+        n--;
+    return n > 0 ? n : columns;
 }
 
 /* ---- events -------------------------------------------------------------- */
@@ -270,9 +307,7 @@ static void erase(const struct progress *p)
 /* The live line again, cut to the terminal so that it never wraps. */
 static void restore(const struct progress *p)
 {
-    size_t len = strlen(p->line), columns = terminal_columns() - 1;
-
-    talk(p->line, len < columns ? len : columns);
+    talk(p->line, progress_fit(p->line, terminal_columns() - 1));
 }
 
 static void put_line(struct progress *p, const char *prefix, const char *text)
@@ -304,9 +339,10 @@ void progress_start(struct progress *p, bool quiet, bool verbose, int log_fd)
     assert(p);
     memset(p, 0, sizeof(*p));
     p->live = !quiet && isatty(STDERR_FILENO);
+    p->plain = !quiet && !p->live;
     p->verbose = verbose;
     p->log_fd = log_fd;
-    p->drawn_at_s = -INFINITY;
+    p->drawn_at_s = p->live ? -INFINITY : 0;
     p->level = quiet ? LOG_ERROR : verbose ? LOG_INFO : LOG_WARN;
     pthread_mutex_init(&p->lock, NULL);
     log_set_level(LOG_INFO);
@@ -324,9 +360,23 @@ void progress_stop(struct progress *p)
     pthread_mutex_destroy(&p->lock);
 }
 
+static void draw_plain(struct progress *p, const struct history *h,
+                       double now_s)
+{
+    char line[PROGRESS_LINE_MAX];
+
+    if (now_s < p->drawn_at_s + PROGRESS_PLAIN_S)
+        return;
+    p->drawn_at_s = now_s;
+    progress_line(h, now_s, line, sizeof(line));
+    put_line(p, "mltune: ", line);
+}
+
 void progress_draw(struct progress *p, const struct history *h, double now_s)
 {
     assert(h && isfinite(now_s));
+    if (p->plain)
+        draw_plain(p, h, now_s);
     if (!p->live || now_s < p->drawn_at_s + PROGRESS_TICK_MS / 1000.0)
         return;
     p->drawn_at_s = now_s;

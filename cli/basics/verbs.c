@@ -28,6 +28,8 @@ static const struct verb rows[] = {
      verb_ls},
     {"show", "what a run did: settings, trials, epochs, decisions", false,
      verb_show},
+    {"open", "the address of the page: all runs, also those that have ended",
+     false, verb_open},
     {"watch", "a run as it goes on, in the terminal", false, verb_watch},
     {"log", "what a run's training system wrote to stdout and stderr", false,
      verb_log},
@@ -37,6 +39,7 @@ static const struct verb rows[] = {
     {NULL, NULL, false, verb_steer}, /* all verbs of the table of commands */
     {"delete", "forget a run that has ended, with its folder", false,
      verb_delete},
+    {"note", "tags and a note of a run", false, verb_note},
     {"export", "write a run for other programs", false, verb_export},
     {"validate", "check a configuration: all errors at once", false,
      verb_validate},

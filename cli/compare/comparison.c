@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "cli/basics/fold.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
 
@@ -227,7 +228,8 @@ static void add_row(struct text_table *t, const struct comparison *c,
 
 int comparison_print(const struct comparison *c, FILE *out)
 {
-    struct text_table t = {.columns = has_target(c) ? 6 : 5};
+    struct text_table t = {.columns = has_target(c) ? 6 : 5,
+                           .width = fold_width(fileno(out))};
     int result;
 
     assert(out);

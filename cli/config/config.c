@@ -293,6 +293,43 @@ static enum err read_tunables(struct config_parse *p)
 
 /* ---- the whole ----------------------------------------------------------- */
 
+/* Whether it may be meant as an object or a list. */
+static bool begins_as_json(const char *text, size_t len)
+{
+    size_t at = 0;
+
+    while (at < len && strchr(" \t\r\n", text[at]))
+        at++;
+    return at == len || text[at] == '{' || text[at] == '[';
+}
+
+/* What the parser says, "'}' expected near '"data"'", in plain words. */
+static const char *plain_words(const char *said, char out[PROBLEM_TEXT_MAX])
+{
+    static const char middle[] = " expected near '";
+    static const struct {
+        const char *said, *plain;
+    } wanted[] = {{"'}'", "a comma or }"},
+                  {"']'", "a comma or ]"},
+                  {"':'", "a colon"},
+                  {"string or '}'", "a name in double quotes or }"},
+                  {"string", "a name in double quotes"},
+                  {"end of file", "the end"}};
+    const char *at = strstr(said, middle);
+    size_t n = at ? (size_t)(at - said) : 0;
+    const char *near = at ? at + sizeof(middle) - 1 : "";
+
+    for (size_t i = 0; n > 0 && i < sizeof(wanted) / sizeof(*wanted); i++)
+        if (strlen(wanted[i].said) == n &&
+            strncmp(said, wanted[i].said, n) == 0) {
+            snprintf(out, PROBLEM_TEXT_MAX, "%.*s where %s belongs",
+                     (int)(strlen(near) > 0 ? strlen(near) - 1 : 0), near,
+                     wanted[i].plain);
+            return out;
+        }
+    return said;
+}
+
 static enum err load_text(struct config_parse *p, const char *text, size_t len)
 {
     struct json_place place;
@@ -300,6 +337,7 @@ static enum err load_text(struct config_parse *p, const char *text, size_t len)
     struct fault f = {0};
     enum err err = json_load(text, len, &p->root, &place, &f);
     const char *reason = strstr(f.text, ": ");
+    char said[PROBLEM_TEXT_MAX];
 
     if (err != ERR_FORMAT && err != ERR_LIMIT)
         return err;
@@ -307,8 +345,18 @@ static enum err load_text(struct config_parse *p, const char *text, size_t len)
     if (!problem)
         return ERR_NOMEM;
     problem->place = place;
-    snprintf(problem->found, sizeof(problem->found), "%.200s",
-             reason ? reason + 2 : f.text);
+    if (err == ERR_LIMIT)
+        snprintf(problem->found, sizeof(problem->found),
+                 "%zu bytes, of which %d may be: is this the configuration, "
+                 "or the data, which app.data names?",
+                 len, JSON_TEXT_MAX);
+    else if (!begins_as_json(text, len))
+        snprintf(problem->found, sizeof(problem->found),
+                 "something else: is this the configuration, or the data, "
+                 "which app.data names?");
+    else
+        snprintf(problem->found, sizeof(problem->found), "%.200s",
+                 plain_words(reason ? reason + 2 : f.text, said));
     return ERR_INVAL;
 }
 

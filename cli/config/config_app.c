@@ -237,6 +237,27 @@ static enum err find_plugin(struct config_parse *p)
     return err;
 }
 
+/* Nothing says what trains: perhaps a key that was meant so. */
+static void lacks_name(struct config_parse *p, const json_t *app)
+{
+    static const char *const keys[] = {"name", "command", "plugin"};
+    const char *near = NULL, *key;
+    json_t *value;
+    struct problem *problem =
+        problems_add(p->problems, "/app", app,
+                     "\"name\", an app that is built in, \"command\", a "
+                     "program of your own with its arguments, or \"plugin\", a "
+                     "shared object");
+
+    json_object_foreach((json_t *)app, key, value)
+    {
+        near = near ? near : text_nearest(key, keys, 3);
+    }
+    if (problem && near)
+        snprintf(problem->hint, sizeof(problem->hint), "did you mean \"%s\"?",
+                 near);
+}
+
 enum err config_find_app(struct config_parse *p)
 {
     const struct registry *r = p->env->registry;
@@ -256,10 +277,7 @@ enum err config_find_app(struct config_parse *p)
     else if (plugin && registry_find(r, REGISTRY_APP, APP_PLUGIN_ENTRY))
         return find_plugin(p);
     else if (plugin || !json_object_get(app, "name"))
-        problems_add(p->problems, "/app", app,
-                     "\"name\", an app that is built in, \"command\", a "
-                     "program of your own with its arguments, or \"plugin\", a "
-                     "shared object");
+        lacks_name(p, app);
     else
         p->c->app = config_named(p, REGISTRY_APP, "/app/name");
     return ERR_OK;

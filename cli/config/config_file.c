@@ -1,6 +1,6 @@
 #include "cli/config/config_file.h"
 
-#include "base/machine_io.h"
+#include "base/host/machine_io.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -82,7 +82,10 @@ int run_config_check(const char *path, const struct option_list *sets,
     assert(out);
     assert(problems);
     if (!text || !folder_of(path, folder)) {
-        console_error("%s: %s", path, strerror(errno));
+        console_error("%s: %s%s", path, strerror(errno),
+                      errno == ENOENT ? " (mltune schema says what a "
+                                        "configuration holds)"
+                                      : "");
         mem_free(text);
         return EXIT_IO;
     }
@@ -93,6 +96,15 @@ int run_config_check(const char *path, const struct option_list *sets,
     if (err)
         console_error("%s: %s", path, err_text(err));
     return exit_code_of(err);
+}
+
+static bool lacks_app(const struct problems *problems)
+{
+    for (size_t i = 0; i < problems->len; i++)
+        if (strcmp(problems->item[i].pointer, "/app") == 0 &&
+            !problems->item[i].warning)
+            return true;
+    return false;
 }
 
 void run_config_say(const char *path, const struct problems *problems)
@@ -111,6 +123,10 @@ void run_config_say(const char *path, const struct problems *problems)
         else
             console_error("%s", line);
     }
+    if (lacks_app(problems))
+        console_note("the smallest configuration: {\"app\": {\"name\": \"mf\", "
+                     "\"data\": \"ratings.dat\"}}; mltune apps lists what "
+                     "trains");
     if (problems->errors > problems->recorded)
         console_error("%s: %zu errors more", file,
                       problems->errors - problems->recorded);

@@ -343,6 +343,66 @@ static enum err imply_rule(struct config_parse *p)
     return err == ERR_NOMEM ? err : ERR_OK;
 }
 
+/* The rule of a barrier must be one that comes true. */
+static void check_barrier(struct config_parse *p, const json_t *rule)
+{
+    const json_t *k = json_object_get(rule, "k");
+    const struct run_config *c = p->c;
+    double workers = (double)c->nodes * (double)c->workers;
+
+    if (k && json_object_get(rule, "fraction"))
+        problems_add(p->problems, "/ps/consistency/barrier", rule,
+                     "k or fraction, not both");
+    if (json_is_number(k) && workers > 0 && json_number_value(k) > workers)
+        problems_add(p->problems, "/ps/consistency/barrier/k", k,
+                     "at most the %.0f workers that there are (more never "
+                     "come)",
+                     workers);
+}
+
+static const struct registry_entry *find_consistency(struct config_parse *p)
+{
+    const json_t *rule = json_at(p->root, "/ps/consistency/barrier");
+
+    if (!json_is_object(rule))
+        return config_named(p, REGISTRY_CONSISTENCY, "/ps/consistency");
+    check_barrier(p, rule);
+    return registry_find(p->env->registry, REGISTRY_CONSISTENCY, "barrier");
+}
+
+/* Where the application knows when it is done ("x-stop" of its schema: a
+ * number, or the setting that has it), the run ends there unless the user says
+ * otherwise: this goes before the table's defaults. */
+static enum err imply_stop(struct config_parse *p)
+{
+    const json_t *rules, *value;
+    char pointer[JSON_POINTER_MAX];
+    json_t *schema = NULL;
+    struct fault f = {0};
+    const char *name;
+    enum err err;
+
+    if (!p->c->app)
+        return ERR_OK;
+    err = config_schemas_entry(p->env->schemas, p->c->app, &schema, &f);
+    if (err)
+        return err;
+    rules = json_object_get(schema, "x-stop");
+    json_object_foreach((json_t *)rules, name, value)
+    {
+        const json_t *said =
+            json_is_string(value)
+                ? json_object_get(p->c->app_settings, json_string_value(value))
+                : value;
+
+        snprintf(pointer, sizeof(pointer), "/stop/%s", name);
+        if (!err && json_is_number(said) && !json_at(p->c->given, pointer))
+            err = json_put(p->root, pointer, json_deep_copy(said));
+    }
+    json_decref(schema);
+    return err == ERR_NOMEM ? err : ERR_OK;
+}
+
 enum err config_names(struct config_parse *p)
 {
     struct run_config *c = p->c;
@@ -356,9 +416,11 @@ enum err config_names(struct config_parse *p)
     if (err)
         return err;
     c->update_rule = config_named(p, REGISTRY_RULE, "/ps/update_rule");
-    c->consistency = config_named(p, REGISTRY_CONSISTENCY, "/ps/consistency");
+    c->consistency = find_consistency(p);
     c->strategy = config_named(p, REGISTRY_STRATEGY, "/tuner/strategy");
     err = check_app(p);
+    if (!err)
+        err = imply_stop(p);
     if (!err)
         err = check_metric(p);
     if (!err)

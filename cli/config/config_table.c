@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 #include "cli/config/app_plugin.h"
+#include "cli/config/config_examples.h"
 #include "cli/config/program.h"
 #include "searchers/space/space_json.h"
 #include "tuner/board/step.h"
@@ -60,9 +61,25 @@ static const struct config_field fields[] = {
      .help = "how updates change parameters; what the application prefers "
              "(nn: adam with loss squared), else sgd"},
     {.path = "ps.consistency",
-     .type = CONFIG_STRING,
+     .type = CONFIG_ANY,
      .fallback = "\"bsp\"",
-     .help = "how old what a worker reads may be"},
+     .schema =
+         "{\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"object\","
+         " \"title\": \"barrier with a rule\","
+         " \"additionalProperties\": false, \"required\": [\"barrier\"],"
+         " \"properties\": {\"barrier\": {\"type\": \"object\","
+         " \"additionalProperties\": false, \"properties\": {"
+         "\"k\": {\"type\": \"integer\", \"minimum\": 1,"
+         " \"description\": \"so many workers must have come\"},"
+         "\"fraction\": {\"type\": \"number\", \"minimum\": 0.000001,"
+         " \"maximum\": 1,"
+         " \"description\": \"this part of them must have come\"},"
+         "\"slower_than\": {\"type\": \"number\", \"minimum\": 1,"
+         " \"maximum\": 1000000, \"description\":"
+         " \"workers that take more than so many times the median time for a"
+         " clock do not count\"}}}}}]}",
+     .help = "how old what a worker reads may be; {\"barrier\": {...}} says "
+             "whom it waits for"},
     {.path = "ps.float16",
      .type = CONFIG_BOOL,
      .fallback = "false",
@@ -187,6 +204,12 @@ static const struct config_field fields[] = {
      .min = 1 << 20,
      .max = 0x1p60,
      .help = "for all branches of a node; half of what is free unless given"},
+    {.path = "memory.device_limit",
+     .type = CONFIG_SIZE,
+     .min = 1 << 16,
+     .max = 0x1p60,
+     .help = "of a GPU, for an application that computes there; what is free "
+             "unless given"},
     {.path = "hooks.command",
      .type = CONFIG_ANY,
      .schema = "{\"type\": \"array\", \"minItems\": 1, \"maxItems\": 60,"
@@ -234,6 +257,13 @@ static const struct config_field fields[] = {
     {.path = "api.tls.key",
      .type = CONFIG_STRING,
      .help = "file of its key (PEM), which nobody else may read"},
+    {.path = "tensorboard",
+     .type = CONFIG_ANY,
+     .schema = "{\"anyOf\": [{\"type\": \"boolean\"}, {\"type\": \"string\","
+               " \"minLength\": 1, \"maxLength\": 1000}]}",
+     .help =
+         "folder that gets TensorBoard's event files of the run, in a "
+         "folder of its name, while it goes on; true: the run's own folder"},
     {.path = "seed",
      .type = CONFIG_INT,
      .fallback = "1",
@@ -447,6 +477,8 @@ enum err config_full_schema(const struct registry *r, json_t **out,
         return err;
     err = set_head(s);
     if (!err)
+        err = config_examples_set(s);
+    if (!err)
         err = set_apps(s, r, f);
     if (!err)
         err = set_tunables(s, f);
@@ -456,7 +488,7 @@ enum err config_full_schema(const struct registry *r, json_t **out,
         err = set_names(s, "/properties/ps/properties/update_rule", r,
                         REGISTRY_RULE);
     if (!err)
-        err = set_names(s, "/properties/ps/properties/consistency", r,
+        err = set_names(s, "/properties/ps/properties/consistency/anyOf/0", r,
                         REGISTRY_CONSISTENCY);
     if (!err)
         err = set_names(s, "/properties/tuner/properties/strategy", r,

@@ -21,6 +21,8 @@ struct known {
     double least, most;
     bool below_most;  /* `most` itself is out */
     bool of_programs; /* searched where a program lists nothing */
+    bool yields; /* to a tunable of that name of an application's, or program's
+                  * own */
     const char *help;
 };
 
@@ -28,23 +30,27 @@ static const struct known known[] = {
     {"learning_rate",
      "{\"type\": \"float\", \"min\": 1e-5, \"max\": 1, \"scale\": \"log\","
      " \"default\": 0.01}",
-     "0.01", 0, INFINITY, true, true, "length of a step"},
+     "0.01", 0, INFINITY, true, true, false, "length of a step"},
     {"momentum",
      "{\"type\": \"float\", \"min\": 0, \"max\": 0.99, \"default\": 0.9}",
-     "0.0", 0, 1, true, false,
+     "0.0", 0, 1, true, false, false,
      "share of the last step in the next (update rules sgd, nesterov)"},
     {"batch_size",
      "{\"type\": \"int\", \"values\": [16, 64, 256], \"default\": 64}", "64", 1,
-     1e9, false, true,
+     1e9, false, true, false,
      "samples a worker and clock, where a clock is a mini-batch"},
     {"staleness",
      "{\"type\": \"int\", \"values\": [0, 1, 3, 7], \"default\": 0}", "0", 0,
-     1e6, false, false,
+     1e6, false, false, false,
      "clocks that what a worker reads may lag (ssp, essp, barrier)"},
+    {"k", "{\"type\": \"int\", \"values\": [1, 2, 4, 8], \"default\": 1}", NULL,
+     1, 1e6, false, false, true,
+     "workers that a read waits for (consistency barrier); what ps.consistency "
+     "says if not listed"},
     {"bandwidth_mbps",
      "{\"type\": \"float\", \"min\": 10, \"max\": 1000, \"scale\": \"log\","
      " \"default\": 1000}",
-     NULL, 1e-3, 1e9, false, false,
+     NULL, 1e-3, 1e9, false, false, false,
      "megabits a second that a node may send to others; no bound if not "
      "listed"},
 };
@@ -63,6 +69,13 @@ static const struct known *known_find(const char *name)
         if (strcmp(known[i].name, name) == 0)
             return &known[i];
     return NULL;
+}
+
+/* Whether the run has a tunable of its own by the name of @k. */
+static bool is_own(const struct tunables_context *c, const struct known *k)
+{
+    return k->yields &&
+           (c->program || (c->app && registry_uses(c->app, k->name)));
 }
 
 char *tunables_help(void)
@@ -140,6 +153,7 @@ static bool cannot_act(const struct tunables_context *c, const char *name,
         .uses_learning_rate = uses(c->update_rule, "learning_rate"),
         .uses_momentum = uses(c->update_rule, "momentum"),
         .uses_staleness = uses(c->consistency, "staleness"),
+        .uses_barrier_k = uses(c->consistency, "k"),
         .batch_clocks = c->batch_clocks};
 
     *reason = '\0';
@@ -228,7 +242,7 @@ static int complete_entry(json_t *o, const json_t *from)
 }
 
 /* A copy of @tunables with known names completed; owned by the caller. */
-static enum err complete_all(const struct tunables_known *forms,
+static enum err complete_all(const struct tunables_context *c,
                              const json_t *tunables, json_t **out)
 {
     json_t *all = json_deep_copy(tunables);
@@ -237,7 +251,8 @@ static enum err complete_all(const struct tunables_known *forms,
     for (size_t i = 0; !err && i < KNOWN; i++) {
         json_t *o = json_object_get(all, known[i].name);
 
-        if (json_is_object(o) && complete_entry(o, forms->entry[i]) != 0)
+        if (json_is_object(o) && !is_own(c, &known[i]) &&
+            complete_entry(o, c->known->entry[i]) != 0)
             err = ERR_NOMEM;
     }
     if (err)
@@ -381,12 +396,13 @@ static void check_entry(const struct known *k, const json_t *o,
 }
 
 /* A known name keeps its type, and stays within what it can mean. */
-static void check_known(const json_t *tunables, struct problems *problems)
+static void check_known(const struct tunables_context *c,
+                        const json_t *tunables, struct problems *problems)
 {
     for (size_t i = 0; i < KNOWN; i++) {
         const json_t *o = json_object_get(tunables, known[i].name);
 
-        if (json_is_object(o))
+        if (json_is_object(o) && !is_own(c, &known[i]))
             check_entry(&known[i], o, problems);
     }
 }
@@ -427,12 +443,12 @@ static enum err make_space(const struct tunables_context *c,
 
     if (!tunables)
         empty = json_object();
-    err = complete_all(c->known, tunables ? tunables : empty, &all);
+    err = complete_all(c, tunables ? tunables : empty, &all);
     if (!err)
         err = add_unlisted(c, !tunables, all);
     if (!err && tunables) {
         check_names(c, tunables, problems);
-        check_known(tunables, problems);
+        check_known(c, tunables, problems);
     }
     if (!err)
         err = space_from_json_by(c->known->schema, all, "/tunables", out,

@@ -1,9 +1,11 @@
 #include "cli/config/registry.h"
 
+#include "apps/glm/glm.h"
 #include "apps/lda/lda.h"
 #include "apps/mf/mf.h"
 #include "apps/mlr/mlr.h"
 #include "apps/nn/nn.h"
+#include "apps/pagerank/pagerank.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/config/app_plugin.h"
@@ -23,10 +25,12 @@ static enum err add_apps(struct registry *r, struct fault *f)
     static const struct {
         const struct mlt_app_ops *ops;
         registry_check *check;
-    } apps[] = {{&app_lda, NULL},
+    } apps[] = {{&app_glm, NULL},
+                {&app_lda, NULL},
                 {&app_mf, NULL},
                 {&app_mlr, NULL},
-                {&app_nn, nn_check_settings}};
+                {&app_nn, nn_check_settings},
+                {&app_pagerank, NULL}};
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < sizeof(apps) / sizeof(*apps); i++) {
@@ -74,16 +78,19 @@ static enum err add_consistency(struct registry *r, struct fault *f)
 {
     static const char *const none[] = {NULL};
     static const char *const staleness[] = {"staleness", NULL};
+    static const char *const both[] = {"staleness", "k", NULL};
     const struct consistency_ops *ops;
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && (ops = consistency_at(i)); i++) {
-        const struct registry_entry e = {
-            .kind = REGISTRY_CONSISTENCY,
-            .name = ops->name,
-            .summary = ops->summary,
-            .tunables = ops->uses_staleness ? staleness : none,
-            .ops = ops};
+        const struct registry_entry e = {.kind = REGISTRY_CONSISTENCY,
+                                         .name = ops->name,
+                                         .summary = ops->summary,
+                                         .tunables = ops->uses_barrier_k ? both
+                                                     : ops->uses_staleness
+                                                         ? staleness
+                                                         : none,
+                                         .ops = ops};
 
         err = registry_add(r, &e, f);
     }

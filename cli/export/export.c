@@ -44,6 +44,18 @@ static enum err work_on(const struct export_work *w,
                     : w->ops->write(w->source, t, f);
 }
 
+/* "csv|jsonl|...". */
+static void name_formats(char *out, size_t size)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < FORMATS; i++) {
+        len += (size_t)snprintf(out + len, size - len, "%s%s", i ? "|" : "",
+                                formats[i]->name);
+        assert(len < size);
+    }
+}
+
 static const struct export_ops *find_format(const char *name)
 {
     for (size_t i = 0; i < FORMATS; i++)
@@ -252,8 +264,9 @@ static const char details[] =
 int verb_export(int argc, char **argv)
 {
     struct export_arguments a = {.state = STATE_DEFAULT};
+    char names[128] = "";
     const struct option_spec options[] = {
-        {"format", 0, OPTION_TEXT, "FORMAT", "what to write", &a.format},
+        {"format", 0, OPTION_TEXT, names, "what to write", &a.format},
         {"out", 'o', OPTION_TEXT, "PATH",
          "where (RUN-FORMAT here; - is standard output: of a folder a tar "
          "archive)",
@@ -272,8 +285,10 @@ int verb_export(int argc, char **argv)
     };
     const struct export_ops *ops;
     struct operands operands;
-    int code = options_parse(&usage, argc, argv, &operands);
+    int code;
 
+    name_formats(names, sizeof(names));
+    code = options_parse(&usage, argc, argv, &operands);
     if (code != OPTIONS_GO_ON)
         return code;
     ops = find_format(a.format);

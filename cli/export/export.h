@@ -8,25 +8,19 @@
 #ifndef CLI_EXPORT_H
 #define CLI_EXPORT_H
 
+#include "cli/state/lineage.h"
 #include "cli/state/model_io.h"
 #include "cli/state/replay.h"
+#include "cli/state/scalars.h"
 #include "searchers/space/space.h"
 
 #include <stdio.h>
 
-/* The part of a branch that belongs to the surviving lineage. */
-struct export_reach {
-    branch_id branch;
-    clock_no clocks; /* branch clocks up to which it does; UINT64_MAX: all */
-};
-
 struct export_source {
     struct journal *journal;
     const struct replayed *run;
-    struct space space; /* len 0 where the configuration has none */
-    /* The surviving lineage, newest first; owned. */
-    struct export_reach *reach;
-    size_t reaches;
+    struct space space;       /* len 0 where the configuration has none */
+    struct surviving lineage; /* that survives; owned */
 };
 
 /* @run stays the caller's and must outlive it. Errors: ERR_NOMEM. */
@@ -34,19 +28,11 @@ enum err export_open(struct export_source *s, struct journal *journal,
                      const struct replayed *run);
 void export_close(struct export_source *s);
 
+/* The same as event files have it. */
+struct scalars export_scalars(const struct export_source *s);
+
 /* Wall time of @at_s of the run, seconds since the epoch. */
 double export_wall(const struct export_source *s, double at_s);
-
-/* One window of progress. */
-struct export_point {
-    branch_id branch;
-    clock_no clock;        /* global, of its first clock */
-    clock_no branch_clock; /* of the lineage, at its end */
-    double at_s;           /* of its report */
-    struct progress_window w;
-    bool surviving;
-    double extra[EXTRAS_MAX]; /* further metrics, by the history's names; NAN */
-};
 
 /* How many of the run's first records were folded into a checkpoint, and are in
  * the journal no more (docs/failures.md). */
@@ -55,11 +41,9 @@ enum err export_folded(const struct export_source *s, uint64_t *out,
 
 /* Every window of progress of the run, in the order of the journal; of one
  * whose first records were folded, the points that its history keeps, branch by
- * branch. @visit ends the walk by an error, which is passed on. */
-typedef enum err export_point_visit(void *ctx, const struct export_point *p);
-enum err export_each_point(const struct export_source *s,
-                           export_point_visit *visit, void *ctx,
-                           struct fault *f);
+ * branch. */
+enum err export_each_point(const struct export_source *s, lineage_visit *visit,
+                           void *ctx, struct fault *f);
 
 /* Every record of the run up to those in its history, in order. None is read
  * while another is visited: a reader that is slow to take what is written holds

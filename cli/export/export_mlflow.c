@@ -189,7 +189,7 @@ struct metric_file {
     int extra; /* a further metric; -1: the loss */
 };
 
-static enum err put_point(void *ctx, const struct export_point *p)
+static enum err put_point(void *ctx, const struct lineage_point *p)
 {
     const struct metric_file *k = ctx;
     double value = k->extra < 0 ? window_mean(&p->w) : p->extra[k->extra];
@@ -275,9 +275,9 @@ static bool epochs_have(const struct history *h, size_t extra)
 
 static bool lineage_has(const struct export_source *s, size_t extra)
 {
-    for (size_t i = 0; i < s->reaches; i++) {
+    for (size_t i = 0; i < s->lineage.len; i++) {
         const struct history_branch *b =
-            history_branch(&s->run->history, s->reach[i].branch);
+            history_branch(&s->run->history, s->lineage.reach[i].branch);
 
         if (b && history_extra_is_there(b, extra))
             return true;

@@ -10,37 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Branch clocks of its parent's lineage when @b was forked; UINT64_MAX: it has
- * run nothing that would tell. */
-static clock_no forked_at(const struct history_branch *b)
-{
-    const struct history_point *p = b->point;
-
-    return b->points ? p->branch_clock - p->w.clocks : UINT64_MAX;
-}
-
-static enum err find_lineage(struct export_source *s)
-{
-    const struct history *h = &s->run->history;
-    branch_id id = history_tip(h);
-    clock_no limit = UINT64_MAX;
-    const struct history_branch *b;
-    size_t capacity = 0;
-
-    while (id != BRANCH_NONE && (b = history_branch(h, id))) {
-        if (mem_grow((void **)&s->reach, &capacity, sizeof(*s->reach),
-                     s->reaches + 1))
-            return ERR_NOMEM;
-        s->reach[s->reaches++] = (struct export_reach){id, limit};
-        if (forked_at(b) < limit)
-            limit = forked_at(b);
-        if (b->parent >= id)
-            break;
-        id = b->parent;
-    }
-    return ERR_OK;
-}
-
 enum err export_open(struct export_source *s, struct journal *journal,
                      const struct replayed *run)
 {
@@ -56,7 +25,7 @@ enum err export_open(struct export_source *s, struct journal *journal,
         space_from_json(tunables, "/tunables", &s->space, &problems) != ERR_OK)
         space_init(&s->space);
     problems_deinit(&problems);
-    err = find_lineage(s);
+    err = lineage_of(&run->history, &s->lineage);
     if (err)
         export_close(s);
     return err;
@@ -64,17 +33,20 @@ enum err export_open(struct export_source *s, struct journal *journal,
 
 void export_close(struct export_source *s)
 {
-    mem_free(s->reach);
+    lineage_deinit(&s->lineage);
     *s = (struct export_source){0};
+}
+
+struct scalars export_scalars(const struct export_source *s)
+{
+    return (struct scalars){&s->run->history, (double)s->run->began_ns * 1e-9};
 }
 
 double export_wall(const struct export_source *s, double at_s)
 {
-    const struct history *h = &s->run->history;
-    double wall = history_wall_of(h, at_s);
+    struct scalars scalars = export_scalars(s);
 
-    assert(s);
-    return isnan(wall) ? (double)s->run->began_ns * 1e-9 : wall;
+    return scalars_wall(&scalars, at_s);
 }
 
 /* ---- records ------------------------------------------------------------- */
@@ -177,35 +149,27 @@ enum err export_folded(const struct export_source *s, uint64_t *out,
 
 struct source_walk {
     const struct export_source *s;
-    export_point_visit *visit;
+    lineage_visit *visit;
     void *ctx;
     struct fault *f;
 };
-
-static bool survives(const struct export_source *s, branch_id branch,
-                     clock_no branch_clock)
-{
-    for (size_t i = 0; i < s->reaches; i++)
-        if (s->reach[i].branch == branch)
-            return branch_clock <= s->reach[i].clocks;
-    return false;
-}
 
 static enum err visit_progress(const struct source_walk *k,
                                const struct record *r)
 {
     const struct record_progress *p = &r->progress;
     const struct extras *names = history_extras(&k->s->run->history);
-    struct export_point point = {.branch = p->branch,
-                                 .clock = p->first,
-                                 .branch_clock = p->branch_clock,
-                                 .at_s = r->at_s};
+    struct lineage_point point = {.branch = p->branch,
+                                  .clock = p->first,
+                                  .branch_clock = p->branch_clock,
+                                  .at_s = r->at_s};
     enum err err = ERR_OK;
 
     for (uint32_t i = 0; i < p->windows && !err; i++) {
         point.w = p->window[i];
         point.branch_clock += point.w.clocks;
-        point.surviving = survives(k->s, p->branch, point.branch_clock);
+        point.surviving = lineage_find(&k->s->lineage, p->branch,
+                                       point.branch_clock) != SIZE_MAX;
         for (uint32_t m = 0; m < names->len; m++)
             point.extra[m] = extras_at(p->values, names->name[m], i);
         err = k->visit(k->ctx, &point);
@@ -234,44 +198,18 @@ static enum err visit_record(void *ctx, const struct journal_record *stored)
     return err;
 }
 
-/* Points as the history has them: those of a run whose first records were
- * folded. */
-static enum err visit_history(const struct export_source *s,
-                              export_point_visit *visit, void *ctx)
-{
-    const struct history *h = &s->run->history;
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; i < history_branches_len(h) && !err; i++) {
-        const struct history_branch *b = history_branch_at(h, i);
-
-        for (size_t k = 0; k < b->points && !err; k++) {
-            const struct history_point *p = &b->point[k];
-            struct export_point point = {.branch = b->branch,
-                                         .clock = p->clock,
-                                         .branch_clock = p->branch_clock,
-                                         .at_s = p->at_s,
-                                         .w = p->w};
-
-            point.surviving = survives(s, b->branch, p->branch_clock);
-            for (uint32_t m = 0; m < history_extras(h)->len; m++)
-                point.extra[m] = history_extra(b, m, k);
-            err = visit(ctx, &point);
-        }
-    }
-    return err;
-}
-
-enum err export_each_point(const struct export_source *s,
-                           export_point_visit *visit, void *ctx,
-                           struct fault *f)
+enum err export_each_point(const struct export_source *s, lineage_visit *visit,
+                           void *ctx, struct fault *f)
 {
     struct source_walk k = {s, visit, ctx, f};
     uint64_t folded = 0;
     enum err err = export_folded(s, &folded, f);
 
     assert(visit);
-    if (err || folded > 0)
-        return err ? err : visit_history(s, visit, ctx);
+    /* Points as the history has them, where the first records were folded. */
+    if (!err && folded > 0)
+        return lineage_each_point(&s->lineage, &s->run->history, visit, ctx);
+    if (err)
+        return err;
     return export_each_record(s, visit_record, &k, f);
 }

@@ -171,7 +171,7 @@ struct point_table {
     FILE *out;
 };
 
-static enum err write_point(void *ctx, const struct export_point *p)
+static enum err write_point(void *ctx, const struct lineage_point *p)
 {
     const struct point_table *table = ctx;
     FILE *out = table->out;

@@ -1,8 +1,9 @@
 #include "cli/remote/client.h"
 
 #include "base/clock_io.h"
+#include "base/host/local_io.h"
+#include "base/host/lookup_io.h"
 #include "base/json/json.h"
-#include "base/local_io.h"
 #include "base/mem.h"
 #include "cli/remote/client_tls.h"
 #include "cli/remote/reach.h"
@@ -134,13 +135,12 @@ static enum err dial(const struct client_place *to, struct client_exchange *x,
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_NUMERICSERV};
-    int got = getaddrinfo(to->host, to->port, &hints, &x->addresses);
+    struct fault why = {0};
+    enum err err = lookup_host(to->host, to->port, &hints, x->patience_s,
+                               &x->addresses, &why);
 
-    if (got != 0) {
-        x->addresses = NULL;
-        return fault_set(f, ERR_NODE, "nobody answers at %s: %s", x->url,
-                         gai_strerror(got));
-    }
+    if (err)
+        return fault_set(f, err, "nobody answers at %s: %s", x->url, why.text);
     x->address = x->addresses;
     if (x->public_only && !has_public(x->addresses))
         return fault_set(f, ERR_INVAL,
@@ -209,7 +209,22 @@ static ssize_t receive(const struct client_exchange *x, void *out, size_t size)
                   : recv(x->fd, out, size, MSG_DONTWAIT);
 }
 
-/* The answer is there when the server hangs up. */
+/* Whether the head of an answer is there. Those that only tell that one will
+ * come (1xx) are passed over. */
+static bool has_head(struct text *in)
+{
+    const char *end;
+
+    while ((end = strstr(in->s, "\r\n\r\n"))) {
+        if (strncmp(in->s, "HTTP/1.1 1", 10) != 0)
+            return true;
+        in->len -= (size_t)(end + 4 - in->s);
+        memmove(in->s, end + 4, in->len + 1);
+    }
+    return false;
+}
+
+/* The answer is there when the server hangs up, or with its head. */
 static enum err receive_some(struct client_exchange *x, struct fault *f)
 {
     char piece[16384];
@@ -224,8 +239,11 @@ static enum err receive_some(struct client_exchange *x, struct fault *f)
     if (x->in.len + (size_t)n > CLIENT_ANSWER_MAX)
         return fault_set(f, ERR_FORMAT, "the answer is too long");
     text_add(&x->in, piece, (size_t)n);
-    return x->in.no_memory ? fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM))
-                           : ERR_OK;
+    if (x->in.no_memory)
+        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    if (x->head_alone && has_head(&x->in))
+        x->phase = CLIENT_DONE;
+    return ERR_OK;
 }
 
 /* Bytes of the body that the head announces; SIZE_MAX: it does not say. */
@@ -252,7 +270,7 @@ static enum err split_answer(struct client_exchange *x, int *status,
     *body = end + 4;
     *len = x->in.len - (size_t)(*body - x->in.s);
     /* A connection that was cut must not pass for a short answer. */
-    want = announced(x->in.s, end);
+    want = x->head_alone ? SIZE_MAX : announced(x->in.s, end);
     return want != SIZE_MAX && *len < want ? hung_up(x, f) : ERR_OK;
 }
 
@@ -303,6 +321,7 @@ enum err client_open(const struct client_request *q, struct client_exchange *x,
     *x = (struct client_exchange){
         .fd = -1,
         .public_only = q->public_only,
+        .head_alone = q->head_alone,
         .patience_s = q->patience_s > 0 ? q->patience_s : CLIENT_SECONDS};
     if (err)
         return err;
@@ -355,7 +374,7 @@ static enum err too_late(const struct client_exchange *x, enum err err,
 {
     if (err != ERR_AGAIN || clock_monotonic() < x->until)
         return err;
-    return fault_set(f, ERR_NODE, "the server has not answered in %g s",
+    return fault_set(f, ERR_NODE, "the server has not answered in %.3g s",
                      x->patience_s);
 }
 

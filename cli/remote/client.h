@@ -43,6 +43,9 @@ struct client_request {
     const char *headers; /* more, each with its end of line; NULL: none */
     bool public_only;    /* no address that is not public (reach.h) */
     double patience_s;   /* for the whole exchange; 0: CLIENT_SECONDS */
+    /* The answer is there with its head, which any server may have sent:
+     * whether it hangs up, and what its body is, matters to nobody. */
+    bool head_alone;
 };
 
 struct client_answer {
@@ -78,7 +81,7 @@ struct client_exchange {
     char url[CLIENT_URL_MAX];
     enum client_phase phase;
     struct addrinfo *addresses, *address; /* owned; the one that is tried */
-    bool public_only;
+    bool public_only, head_alone;
     double patience_s;
     struct client_tls *tls; /* owned; NULL: without */
     char *out;              /* owned */

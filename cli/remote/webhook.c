@@ -162,6 +162,7 @@ static enum err attempt(const struct webhook *w, const char *delivery,
                                      .key = delivery,
                                      .headers = headers,
                                      .public_only = !w->any_address,
+                                     .head_alone = true,
                                      .patience_s = patience};
     struct client_exchange x;
     const char *body;

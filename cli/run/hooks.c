@@ -19,6 +19,9 @@
 /* A webhook has that long for its start and its last words. */
 static const time_ns WEB_GRACE = 2000000000;
 
+/* Whoever waits for hooks has other duties, too. */
+static const time_ns TICK = 1000000000;
+
 static const char *const names[HOOK_EVENT_COUNT] = {
     [HOOK_BEST] = "best", [HOOK_FAILURE] = "failure", [HOOK_END] = "end"};
 
@@ -81,7 +84,7 @@ void hooks_init_web(struct hooks *h, const json_t *config, const char *folder,
         return;
     /* It gives up by itself, and says why, before it is killed for it. */
     snprintf(h->seconds, sizeof(h->seconds), "%lld",
-             (long long)(h->limit / 1000000000));
+             (long long)((h->limit + 999999999) / 1000000000));
     h->limit += WEB_GRACE;
     h->argv[n++] = (char *)"mltune";
     h->argv[n++] = (char *)"webhook";
@@ -250,28 +253,37 @@ void hooks_turn(struct hooks *h)
         begin_next(h);
 }
 
-void hooks_finish(struct hooks *h, int most_ms, int hurry_fd)
+/* Waits for the end of what runs, up to @until, but no longer than a tick
+ * allows. False: @hurry_fd ended the wait. */
+static bool wait_some(struct hooks *h, time_ns until, int hurry_fd)
 {
     time_ns now = clock_monotonic();
-    time_ns end = most_ms < 0 ? INT64_MAX : now + most_ms * INT64_C(1000000);
+    time_ns end = until < now + TICK ? until : now + TICK;
+
+    return subprocess_wait(&h->child, (int)((end - now) / 1000000) + 1,
+                           hurry_fd) ||
+           clock_monotonic() >= end;
+}
+
+void hooks_finish(struct hooks *h, const struct hooks_patience *p)
+{
+    time_ns end = p->most_ms < 0
+                      ? INT64_MAX
+                      : clock_monotonic() + p->most_ms * INT64_C(1000000);
     bool hurried = false;
 
     for (hooks_turn(h); (h->child.pid || h->len > 0) && !hurried;
          hooks_turn(h)) {
-        time_ns until = h->due < end ? h->due : end;
-
+        if (p->tick)
+            p->tick(p->ctx);
         if (!h->child.pid)
             continue;
-        now = clock_monotonic();
-        hurried = now >= end;
+        hurried = clock_monotonic() >= end;
         if (h->late) { /* killed: it is gone, or hangs with its disk */
             subprocess_stop(&h->child, 0, -1);
             take_end(h);
         } else if (!hurried) {
-            hurried =
-                !subprocess_wait(&h->child, (int)((until - now) / 1000000) + 1,
-                                 hurry_fd) &&
-                clock_monotonic() < until;
+            hurried = !wait_some(h, h->due < end ? h->due : end, p->hurry_fd);
         }
     }
     if (h->child.pid || h->len > 0)

@@ -76,11 +76,18 @@ void hooks_tell(struct hooks *h, enum hook_event event, json_t *about);
 /* Looks at the hook that runs, and starts the next. Does not block. */
 void hooks_turn(struct hooks *h);
 
+/* How long it is waited for hooks. */
+struct hooks_patience {
+    int most_ms;  /* in all; < 0: any time */
+    int hurry_fd; /* not once it is readable; -1: none */
+    /* Called meanwhile, each second at least; NULL: nothing is. */
+    void (*tick)(void *ctx);
+    void *ctx;
+};
+
 /* Waits for all that runs or waits, each for no longer than its own deadline
- * and
- * @most_ms (< 0: any time) in all, and not once @hurry_fd (-1: none) is
- * readable; what runs then is killed. */
-void hooks_finish(struct hooks *h, int most_ms, int hurry_fd);
+ * and @p; what runs then is killed. */
+void hooks_finish(struct hooks *h, const struct hooks_patience *p);
 
 /* Kills what runs, forgets what waits. Accepts a zeroed one. */
 void hooks_deinit(struct hooks *h);

@@ -3,12 +3,14 @@
 #include "base/text.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
+#include "cli/basics/fold.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* One value of a tunable: its text, or its number. */
 static void add_value(struct text *t, const struct tunable *tunable, double x)
@@ -50,7 +52,8 @@ static void add_range(struct text *t, const struct tunable *tunable)
 
 static void print_tunables(const struct space *space)
 {
-    struct text_table table = {.columns = 3};
+    struct text_table table = {
+        .columns = 3, .no_heading = true, .width = fold_width(STDOUT_FILENO)};
 
     for (size_t i = 0; i < space->len; i++) {
         struct text range = {0}, preset = {0};

@@ -14,6 +14,7 @@
 #include "cli/basics/signals.h"
 #include "cli/run/session_internal.h"
 #include "cli/state/address_io.h"
+#include "cli/state/job.h"
 #include "cli/state/mend.h"
 #include "cli/state/removal.h"
 #include "cli/state/render.h"
@@ -89,6 +90,7 @@ static enum err take_record(void *ctx, const struct record *record,
     view_unlock(s->view);
     session_kept_record(s, record);
     session_hooks_record(s, record);
+    session_tensorboard_record(s, record);
     if (err)
         log_event(LOG_ERROR, "record_not_shown", "kind=%s code=%s",
                   record_kind_name(record->kind), err_name(err));
@@ -113,6 +115,12 @@ static void cut_logs(struct session *s)
     }
 }
 
+void session_beat(struct session *s)
+{
+    run_folder_beat(&s->folder);
+    cut_logs(s);
+}
+
 static void take_tick(void *ctx, double now_s)
 {
     struct session *s = ctx;
@@ -122,8 +130,8 @@ static void take_tick(void *ctx, double now_s)
     if (now_s >= s->logs_seen_s && now_s < s->logs_seen_s + LOGS_SEEN_S)
         return;
     s->logs_seen_s = now_s;
-    run_folder_beat(&s->folder);
-    cut_logs(s);
+    session_beat(s);
+    session_notes_look(s);
 }
 
 static enum err take_time(void *ctx, double now_s, struct fault *f)
@@ -316,7 +324,7 @@ static enum err start_service(struct session *s, struct fault *f)
         return err;
     snprintf(text, sizeof(text), "watch at %s", s->url);
     /* For a person; programs find it in the result and in the log. */
-    if (s->progress.live)
+    if (s->progress.live || s->progress.plain)
         progress_note(&s->progress, text);
     if (api_server_no_local(s->server))
         log_event(LOG_WARN, "http_no_socket", "reason=\"%s\"",
@@ -439,6 +447,7 @@ static enum err set_up(struct session *s, struct fault *f)
     if (err)
         return err;
     session_hooks_begin(s);
+    s->hooked = true;
     if (had_ended(s)) {
         err = session_register(s, f);
         return err ? err : session_reopen(s, f);
@@ -446,7 +455,10 @@ static enum err set_up(struct session *s, struct fault *f)
     state_sweep(s->state);
     removal_of_unborn(s->state, s->journal);
     progress_start(&s->progress, s->o->quiet, s->o->verbose, s->log_fd);
+    /* What a service shows is what was said last. */
+    s->progress.plain &= !job_exists(s->state, s->folder.id);
     s->watching = true;
+    session_tensorboard_begin(s);
     err = make_tuner(s, 0, &s->tuner, f);
     if (!err)
         err = start_service(s, f);
@@ -510,7 +522,9 @@ static void run_loop(struct session *s)
         .hooks = {.ctx = s,
                   .record = take_record,
                   .tick = take_tick,
-                  .tick_ms = s->progress.live ? PROGRESS_TICK_MS : 0,
+                  .tick_ms = s->progress.live    ? PROGRESS_TICK_MS
+                             : s->progress.plain ? PROGRESS_LOOK_MS
+                                                 : 0,
                   .notice = take_notice,
                   .keep = take_time,
                   .restart = take_restart,
@@ -523,6 +537,7 @@ static void run_loop(struct session *s)
     s->config.config.config = (json_t *)s->o->config;
     s->config.config.folder = (char *)s->o->folder;
     s->config.config.seed = s->o->tuner->seed;
+    s->config.config.keep = s->o->program ? NULL : s->kept_dir;
     loop_run(&o, &s->result);
     log_event(LOG_INFO, "loop_ended",
               "status=%s reason=%s wall_s=%.3f cpu_s=%.3f cpu_share=%.4f",
@@ -598,7 +613,7 @@ static int resume_exit_code(enum err err)
     case ERR_NOENT:
     case ERR_INVAL:
     case ERR_BUSY:
-        return EXIT_RUN_FAILED;
+        return EXIT_USAGE;
     default:
         return set_up_exit_code(err);
     }
@@ -656,10 +671,28 @@ static void say_what_to_do(const struct session *s)
             elsewhere ? " --state " : "", elsewhere ? s->o->state : "");
 }
 
+/* An attempt of one of our applications that got no data: all that there is to
+ * know is said. What a program of the user's did on its way is in its log. */
+static bool never_began(const struct session *s)
+{
+    const struct tuner_finish *end = &s->result.finish;
+
+    return s->begun && !s->o->resume && !s->o->program &&
+           end->status == RUN_FAILED &&
+           strcmp(end->reason, "load_failed") == 0 &&
+           !history_started(&s->history);
+}
+
 static void explain_failure(const struct session *s)
 {
     const struct tuner_finish *finish = &s->result.finish;
 
+    if (never_began(s)) {
+        console_error("%s (nothing was begun, and no run is left)",
+                      finish->message);
+        last_words(s);
+        return;
+    }
     console_error("run %s %s: %s", s->folder.id,
                   finish->status == RUN_FAILED ? "failed" : "cannot go on",
                   finish->message[0] ? finish->message : finish->reason);
@@ -756,21 +789,36 @@ static void finish(struct session *s)
     session_hooks_end(s);
 }
 
+/* The hooks hear of a run that could not be set up as of any other that ended:
+ * nobody may be looking at it. */
+static void tell_hooks(struct session *s, enum run_status status,
+                       const struct fault *f)
+{
+    struct tuner_finish *finish = &s->result.finish;
+
+    finish->status = status;
+    snprintf(finish->reason, sizeof(finish->reason), "%s", err_name(f->code));
+    snprintf(finish->message, sizeof(finish->message), "%.*s",
+             (int)sizeof(finish->message) - 1, f->text);
+    session_hooks_end(s);
+}
+
 static void give_up(struct session *s, const struct fault *f)
 {
+    bool goes_on =
+        s->recalled || s->o->resume || (s->begun && err_may_pass(f->code));
+    enum run_status status = goes_on ? RUN_INTERRUPTED : RUN_FAILED;
+
     if (s->watching)
         progress_stop(&s->progress);
     s->watching = false;
     console_error("%s", f->text);
     if (s->begun)
-        journal_end_run(s->journal,
-                        run_status_name(s->recalled || err_may_pass(f->code)
-                                            ? RUN_INTERRUPTED
-                                            : RUN_FAILED),
-                        err_name(f->code), NULL, clock_wall(), NULL);
-    else if (s->recalled || s->o->resume)
-        return;
-    else if (s->folder.path[0])
+        journal_end_run(s->journal, run_status_name(status), err_name(f->code),
+                        NULL, clock_wall(), NULL);
+    if (s->hooked)
+        tell_hooks(s, status, f);
+    if (!s->begun && !s->recalled && !s->o->resume && s->folder.path[0])
         folder_remove(s->folder.path, NULL);
 }
 
@@ -778,8 +826,14 @@ static void give_up(struct session *s, const struct fault *f)
 
 static void tear_down(struct session *s)
 {
+    bool unborn = never_began(s);
+    char id[RUN_ID_MAX + 1];
+    struct fault f = {0};
+
+    snprintf(id, sizeof(id), "%s", s->folder.id);
     launcher_stop(s->node, s->nodes, 0, -1);
     session_hooks_deinit(s);
+    tensorboard_deinit(&s->board);
     api_server_stop(s->server);
     view_free(s->view);
     mailbox_free(s->mailbox);
@@ -797,6 +851,8 @@ static void tear_down(struct session *s)
             session_sweep_snapshots(s);
     }
     run_folder_close(&s->folder);
+    if (unborn && removal_of_run(s->state, id, NULL, &f) != ERR_OK)
+        console_error("run %s is left: %s", id, f.text);
     checkpoint_start_deinit(&s->kept.start);
     json_decref(s->lowered);
     history_deinit(&s->history);

@@ -6,6 +6,7 @@
 #include "cli/basics/console.h"
 #include "cli/run/session_internal.h"
 #include "cli/state/model_io.h"
+#include "cli/state/notes_file.h"
 #include "cli/state/replay.h"
 
 #include <assert.h>
@@ -215,6 +216,8 @@ enum err session_make_folder(struct session *s, struct fault *f)
     if (!err)
         err = file_join(s->snapshot_dir, s->folder.path, "snapshots", f);
     if (!err)
+        err = file_join(s->kept_dir, s->folder.path, RUN_KEPT, f);
+    if (!err)
         err = file_join(s->log_path, s->folder.path, "log", f);
     if (!err)
         err = file_join(path, s->folder.path, "config.json", f);
@@ -290,4 +293,21 @@ enum err session_complete_model(void *ctx, const char *dir, const json_t *data,
     assert(dir);
     return model_write_epoch(dir, &s->history, history_best_epoch(&s->history),
                              s->folder.id, s->o->folder, s->o->config, data, f);
+}
+
+/* One that is damaged keeps what was shown before. */
+void session_notes_look(struct session *s)
+{
+    uint64_t mark = notes_file_mark(s->state, s->folder.id);
+    json_t *notes = NULL;
+    struct fault f = {0};
+    enum err err;
+
+    if (mark == s->notes_mark)
+        return;
+    s->notes_mark = mark;
+    err = notes_file_read(s->state, s->folder.id, &notes, &f);
+    notes_file_tell(s->folder.id, &f, err);
+    if (!err || err == ERR_NOENT)
+        view_set_notes(s->view, s->folder.id, notes);
 }

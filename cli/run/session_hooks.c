@@ -88,11 +88,22 @@ static json_t *about_end(const struct session *s)
     return o;
 }
 
+/* The run keeps its log within its bound, and says that it lives. */
+static void take_tick(void *ctx)
+{
+    session_beat(ctx);
+}
+
 void session_hooks_end(struct session *s)
 {
     bool failed = s->result.finish.status == RUN_FAILED;
     enum hook_event event = failed ? HOOK_FAILURE : HOOK_END;
-    int most_ms = s->result.signal ? DEADLINE_HOOK_STOP_MS / SESSION_HOOKS : -1;
+    const struct hooks_patience patience = {
+        .most_ms =
+            s->result.signal ? DEADLINE_HOOK_STOP_MS / SESSION_HOOKS : -1,
+        .hurry_fd = s->signal_fd,
+        .tick = take_tick,
+        .ctx = s};
 
     if (s->result.ended_at_once)
         return;
@@ -104,7 +115,8 @@ void session_hooks_end(struct session *s)
         hooks_turn(&s->hook[i]);
     }
     for (size_t i = 0; i < SESSION_HOOKS; i++)
-        hooks_finish(&s->hook[i], most_ms, s->signal_fd);
+        hooks_finish(&s->hook[i], &patience);
+    session_beat(s);
     log_set_sink(NULL, NULL);
     log_set_level(LOG_WARN);
 }

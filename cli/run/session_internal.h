@@ -10,6 +10,7 @@
 #include "cli/basics/progress.h"
 #include "cli/run/hooks.h"
 #include "cli/run/session.h"
+#include "cli/run/tensorboard.h"
 #include "tuner/history/history.h"
 #include "tuner/history/journal_io.h"
 #include "tuner/shell/launcher_io.h"
@@ -25,10 +26,12 @@ struct session {
     char state[FILE_PATH_MAX];
     char model_dir[FILE_PATH_MAX];
     char snapshot_dir[FILE_PATH_MAX];
+    char kept_dir[FILE_PATH_MAX]; /* what a model needs of the data */
     char log_path[FILE_PATH_MAX];
     struct run_folder folder;
     struct journal *journal;
     bool begun;    /* the journal knows the run */
+    bool hooked;   /* its hooks are there to be told */
     bool recalled; /* history and folder are those of a run that goes on */
     bool unclosed; /* whose end the journal's list of runs does not say */
     int signal_fd, log_fd;
@@ -67,6 +70,9 @@ struct session {
         bool due, mends, told;
     } kept;
     struct hooks hook[SESSION_HOOKS];
+    struct tensorboard board;     /* its TensorBoard files */
+    bool board_told;              /* that they cannot be written */
+    uint64_t notes_mark;          /* of the file of notes that is shown */
     char reason[RECORD_TEXT_MAX]; /* why it goes on */
     struct loop_result result;
 };
@@ -85,6 +91,9 @@ enum err session_register(struct session *s, struct fault *f);
  * configuration that it goes on with. */
 enum err session_reopen(struct session *s, struct fault *f);
 
+/* Shows what people wrote to the run, where that is new. */
+void session_notes_look(struct session *s);
+
 /* ---- session_kept.c: the journal stays within its limit ------------------ */
 
 /* What each checkpoint says of the run's beginning. Errors: ERR_NOMEM. */
@@ -100,6 +109,9 @@ enum err session_kept_look(struct session *s, double now_s, struct fault *f);
 
 /* The run is over: a last one, so that it is read quickly. */
 void session_kept_end(struct session *s);
+
+/* A sign of life, and logs are kept within their bound: about once a second. */
+void session_beat(struct session *s);
 
 /* Its hooks (session_hooks.c). */
 
@@ -117,6 +129,15 @@ void session_hooks_end(struct session *s);
 
 /* Kills what runs still. */
 void session_hooks_deinit(struct session *s);
+
+/* Its TensorBoard files (session_tensorboard.c), where the configuration wants
+ * them. What cannot be written does the run no harm: it is told once, and tried
+ * again at the next record. */
+
+void session_tensorboard_begin(struct session *s);
+
+/* @record has been journaled and taken in. */
+void session_tensorboard_record(struct session *s, const struct record *record);
 
 /* Removes snapshots that the history does not know. */
 void session_sweep_snapshots(const struct session *s);

@@ -1,8 +1,8 @@
 /* A session's memory: nodes that the kernel killed for want of it are started
  * again with less. */
+#include "base/host/machine_io.h"
 #include "base/json/json.h"
 #include "base/log.h"
-#include "base/machine_io.h"
 #include "cli/run/session_internal.h"
 
 #include <assert.h>

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/state/mend.h"
+#include "cli/state/notes_file.h"
 #include "cli/state/removal.h"
 #include "cli/state/replay.h"
 
@@ -60,9 +61,9 @@ static void tell(const struct fleet_run *run, struct view_job *job)
     if (run->alive)
         status = history_finished(h) ? run_status_name(RUN_WAITING) : "";
     else if (is_held(run))
-        status = "held";
+        status = RUN_STATUS_HELD;
     else if (fleet_waits(run))
-        status = "queued";
+        status = RUN_STATUS_QUEUED;
     else if (!run->ended) {
         status = run_status_name(RUN_INTERRUPTED);
         reason = "tuner_died";
@@ -222,6 +223,17 @@ static enum err take_job(struct fleet *fleet, struct fleet_run *run,
     return ERR_OK;
 }
 
+static void take_notes(struct fleet *fleet, const char *id)
+{
+    json_t *notes = NULL;
+    struct fault f = {0};
+    enum err err = notes_file_read(fleet->state, id, &notes, &f);
+
+    notes_file_tell(id, &f, err);
+    if (!err)
+        view_set_notes(fleet->view, id, notes);
+}
+
 /* Lists @run, which is transferred. */
 static enum err list(struct fleet *fleet, struct fleet_run *run)
 {
@@ -244,6 +256,7 @@ static enum err list(struct fleet *fleet, struct fleet_run *run)
     }
     view_publish_run(fleet->view, run->id, run->events);
     view_keep_run(fleet->view, run->id, run->config, run->result);
+    take_notes(fleet, run->id);
     fleet->run[fleet->runs++] = run;
     fleet_show(fleet, run);
     if (run->over_at) { /* nobody follows it yet */

@@ -48,13 +48,16 @@ struct fleet_run {
     uint32_t refused;             /* starts in a row of which no process came */
     char trouble[JOB_REASON_MAX]; /* why: the last one; "" */
     uint32_t epochs;              /* when it was begun last */
-    time_ns not_before;           /* it waits until then */
+    time_ns not_before;           /* it waits until then; FLEET_ASKED */
     time_ns over_at; /* its log was ended then; 0: it goes on, or is cleared
                       */
     int64_t beat;    /* its last sign of life (run_folder_beaten) before its
                       * end was read */
     bool rests;      /* what it did is not in memory (history_rest) */
 };
+
+/* It waits until somebody asks for it. */
+#define FLEET_ASKED INT64_MAX
 
 enum {
     FLEET_MISSED_MAX = 16, /* runs that could not be read, to be tried again */

@@ -153,7 +153,10 @@ void idle_run_command(struct supervisor *s, struct fleet_run *run,
     bool held = run->managed && run->job.held;
 
     assert(!run->alive && command_of(command)->actor != COMMAND_BY_SERVICE);
-    if (command == COMMAND_CONTINUE && waits)
+    if (command == COMMAND_CONTINUE && waits && run->not_before == FLEET_ASKED)
+        set_held(s, run, command, false, "the run goes on when it is its turn",
+                 out);
+    else if (command == COMMAND_CONTINUE && waits)
         respond_command(run, command, false, "the run waits for its turn", out);
     else if (command == COMMAND_CONTINUE && fleet_resumable(run))
         go_on(s, run, out);

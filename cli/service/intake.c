@@ -186,6 +186,20 @@ static void check_webhook(const struct intake *in, const json_t *root,
                      "(mltune serve --hook-private)");
 }
 
+/* ---- files --------------------------------------------------------------- */
+
+/* Who may submit, and run no programs, writes nowhere but into the state. */
+static void check_folder(const struct intake *in, const json_t *root,
+                         struct problems *problems)
+{
+    const json_t *folder = json_at(root, "/tensorboard");
+
+    if (!in->programs && json_is_string(folder))
+        problems_add(problems, "/tensorboard", folder,
+                     "true: this service writes into the run's own folder "
+                     "alone (mltune serve --allow-programs)");
+}
+
 /* ---- the whole ----------------------------------------------------------- */
 
 static const char no_program[] =
@@ -277,6 +291,7 @@ enum err intake_parse(const struct intake *in, const char *body, size_t len,
     check_paths(in, root, problems);
     check_shares(in, root, problems);
     check_webhook(in, root, problems);
+    check_folder(in, root, problems);
     problems_locate(problems, body, len);
     if (problems->no_memory)
         err = ERR_NOMEM;

@@ -16,6 +16,10 @@ static const time_ns LOOK_EVERY = INT64_C(3600) * 1000000000;
 /* The supervisor's loop answers commands in between. */
 static const time_ns TURN = 50000000;
 
+/* One run that cannot be removed keeps no other; but what keeps many may be the
+ * journal or the disk, and each takes time and a line of the log. */
+enum { FAILED_MAX = 8 };
+
 /* ---- what goes ----------------------------------------------------------- */
 
 static int by_end(const void *a, const void *b)
@@ -77,7 +81,7 @@ static void look(struct retention_work *w, const struct retention *r,
     struct looking l = {w, fleet->state};
     struct fault f = {0};
 
-    w->len = 0;
+    w->len = w->failed = 0;
     w->look_at = clock_monotonic() + LOOK_EVERY;
     if (journal_each_ended(fleet->journal, take_ended, &l, &f) != ERR_OK) {
         log_event(LOG_WARN, "retention_not_looked", "reason=\"%s\"", f.text);
@@ -155,8 +159,8 @@ void retention_turn(struct retention_work *w, const struct retention *r,
         if (let_go(w, r, fleet, &f) != ERR_OK) {
             log_event(LOG_WARN, "run_not_removed", "run=%s reason=\"%s\"",
                       w->run[w->next].id, f.text);
-            w->next = w->len;
-            return;
+            if (++w->failed >= FAILED_MAX)
+                w->next = w->len - 1; /* the last for now */
         }
 }
 

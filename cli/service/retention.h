@@ -43,13 +43,14 @@ struct retention_work {
     struct retention_run *run; /* owned, [len] */
     size_t len, capacity;
     size_t next;     /* the first that is not done */
+    size_t failed;   /* removals, since the look */
     size_t many;     /* those from here on are too many; the others too old */
     time_ns look_at; /* the next look is due then; 0: now */
 };
 
 /* Looks, if that is due, and removes runs for at most some 50 ms. Each is
  * logged, with its reason. What cannot be removed now is left for the next
- * look. */
+ * look; where that are many, so is the rest. */
 void retention_turn(struct retention_work *w, const struct retention *r,
                     struct fleet *fleet);
 

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/run_files.h"
 #include "cli/run/session.h"
+#include "tuner/history/record.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -37,8 +38,9 @@ static json_t *submitted(const char *id, const struct job *job,
 {
     return json_pack("{s:s, s:o, s:s, s:s, s:o, s:O}", "run", id, "name",
                      value_text(c->name), "group", job->group, "status",
-                     job->held ? "held" : "queued", "problems",
-                     problems_to_json(problems), "config", c->effective);
+                     job->held ? RUN_STATUS_HELD : RUN_STATUS_QUEUED,
+                     "problems", problems_to_json(problems), "config",
+                     c->effective);
 }
 
 static void respond_submitted(const char *id, const struct job *job,

@@ -35,7 +35,7 @@ static const time_ns LOOK_EVERY = 1000000000;
 
 static bool is_ending(const struct supervisor *s)
 {
-    return s->signal != 0;
+    return s->signal != 0 || s->idle;
 }
 
 /* ---- runs that begin ----------------------------------------------------- */
@@ -362,6 +362,43 @@ static bool any_alive(const struct supervisor *s, bool managed)
     return false;
 }
 
+/* A run that waits for whoever may ask for it is nothing to do. */
+static bool is_to_run(const struct fleet_run *run)
+{
+    return fleet_waits(run) && run->not_before != FLEET_ASKED;
+}
+
+/* ---- nobody asks --------------------------------------------------------- */
+
+static void leave_queue(struct supervisor *s)
+{
+    for (size_t i = 0; i < s->fleet->runs; i++) {
+        struct fleet_run *run = s->fleet->run[i];
+
+        if (!fleet_waits(run) || run->alive)
+            continue;
+        run->not_before = FLEET_ASKED;
+        snprintf(run->trouble, sizeof(run->trouble),
+                 "this service begins only what it is asked to: continue "
+                 "begins it, and so does mltune serve");
+        fleet_show(s->fleet, run);
+    }
+}
+
+static void look_whether_idle(struct supervisor *s)
+{
+    bool busy = !s->o->idle || any_alive(s, true) || is_ending(s);
+
+    for (size_t i = 0; i < s->fleet->runs && !busy; i++)
+        busy = is_to_run(s->fleet->run[i]);
+    if (busy || clock_monotonic() - s->o->used(s->o->ctx) < s->o->idle)
+        return;
+    s->idle = true;
+    log_event(LOG_INFO, "service_idle", "seconds=%g",
+              (double)s->o->idle * 1e-9);
+    view_set_ready(s->fleet->view, "the service is about to end");
+}
+
 /* ---- the state folder ---------------------------------------------------- */
 
 void supervisor_written(struct supervisor *s, enum err err)
@@ -418,12 +455,14 @@ static void wait_for_something(struct supervisor *s)
                                        .events = client_events(&p->exchange)};
     }
     for (size_t i = 0; i < s->fleet->runs && !busy; i++)
-        busy = fleet_waits(s->fleet->run[i]);
+        busy = is_to_run(s->fleet->run[i]);
     poll(fds, n, removing ? 0 : busy || n > 2 ? TICK_MS : IDLE_TICK_MS);
 }
 
 int supervisor_run(struct supervisor *s)
 {
+    if (s->o->leaves_queue)
+        leave_queue(s);
     while (!is_ending(s) || any_alive(s, true)) {
         begin_next(s);
         wait_for_something(s);
@@ -438,6 +477,7 @@ int supervisor_run(struct supervisor *s)
             retention_turn(&s->retention, &s->o->keep, s->fleet);
         if (s->o->turned)
             s->o->turned(s->o->ctx);
+        look_whether_idle(s);
     }
     supervisor_serve_desk(s);
     forward_forget(s);

@@ -36,7 +36,14 @@ struct supervisor_options {
     struct retention keep;     /* of runs that have ended */
     time_ns silence;           /* of a tuner, after which it is ended */
     void (*turned)(void *ctx); /* after each turn of the loop; NULL: nothing */
+    /* It ends by itself when nothing runs or is to run, and nobody has asked
+     * for so long: @used says when one did last. 0: never. */
+    time_ns idle;
+    time_ns (*used)(void *ctx);
     void *ctx;
+    /* What waits in the folder goes on waiting, until it is continued, or
+     * another service starts; only what is submitted to this one begins. */
+    bool leaves_queue;
 };
 
 /* A command that was forwarded; its run has not answered yet. */
@@ -52,6 +59,7 @@ struct supervisor {
     int signal_fd;
     int signal; /* that came first; 0: none */
     unsigned signals;
+    bool idle;         /* it ends, since nobody has asked for long */
     bool unwritable;   /* the state folder was, when last tried */
     time_ns try_again; /* to write to it */
     time_ns look_due;  /* when tuners and their logs are looked at next */
@@ -61,8 +69,8 @@ struct supervisor {
 
 /* Runs until a signal has come and every run that the service started has
  * written its snapshot and ended; those go on when the next service starts.
- * Returns the signal. A second signal ends them at once. A scheduler's warning
- * goes on to these runs, and ends nothing. */
+ * Returns the signal; 0: it was idle for long. A second signal ends them at
+ * once. A scheduler's warning goes on to these runs, and ends nothing. */
 int supervisor_run(struct supervisor *s);
 
 /* ---- supervisor_desk.c --------------------------------------------------- */

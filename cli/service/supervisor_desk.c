@@ -1,10 +1,15 @@
 /* The supervisor's desk: which part of the service answers a request. */
+#include "api/view/notes.h"
+#include "base/json/json.h"
+#include "cli/service/data_list.h"
 #include "cli/service/forward.h"
 #include "cli/service/idle_run.h"
 #include "cli/service/submission.h"
 #include "cli/service/supervisor.h"
 #include "cli/state/job.h"
+#include "cli/state/notes_file.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Who is no admin deletes what they submitted themselves. */
@@ -40,6 +45,39 @@ static void delete (struct supervisor *s, struct fleet_run *run,
         idle_run_delete(s, run, id, out);
 }
 
+/* What a note came to, as the other commands say it. */
+static json_t *noted(const char *id, const json_t *notes)
+{
+    size_t tags = json_array_size(notes_tags(notes));
+    char text[64];
+
+    snprintf(text, sizeof(text), "the run has %zu tag%s and %s", tags,
+             tags == 1 ? "" : "s", notes_text(notes) ? "a note" : "no note");
+    return json_pack("{s:s, s:s, s:b, s:s, s:n, s:n, s:[]}", "run", id,
+                     "command", command_of(COMMAND_NOTE)->name, "changed", true,
+                     "message", text, "stop", "branch", "suggestions");
+}
+
+/* The body was found good with the request. */
+static void note(struct supervisor *s, const struct desk_request *r,
+                 struct response *out)
+{
+    json_t *change = NULL, *now = NULL;
+    struct fault f = {0};
+    enum err err = json_load(r->body, r->len, &change, NULL, &f);
+
+    if (!err)
+        err = notes_file_change(s->fleet->state, r->run, change, &now, &f);
+    json_decref(change);
+    supervisor_written(s, err == ERR_IO ? err : ERR_OK);
+    if (err) {
+        submission_not_stored(err, &f, out);
+        return;
+    }
+    response_json(out, 200, noted(r->run, now));
+    view_set_notes(s->fleet->view, r->run, now);
+}
+
 /* False: the answer comes later. */
 static bool serve(struct supervisor *s, const struct desk_request *r,
                   desk_ticket ticket, struct response *out)
@@ -49,7 +87,7 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
         run || (r->command == COMMAND_DELETE && run_id_valid(r->run) &&
                 fleet_journaled(s->fleet, r->run));
 
-    if (s->signal)
+    if (s->signal || s->idle)
         response_problem(out, 503, "not_ready", NULL,
                          "the service is about to end");
     else if (r->command == COMMAND_SUBMIT)
@@ -60,11 +98,15 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
         upload_take(&s->o->uploads, r, out);
     else if (r->command == COMMAND_UPLOADED)
         upload_look(&s->o->uploads, r->upload, out);
+    else if (r->command == COMMAND_DATA)
+        data_list(&s->o->uploads, out);
     else if (!journaled)
         response_problem(out, 404, "run_not_found", NULL, "there is no run %s",
                          r->run);
     else if (r->command == COMMAND_DELETE)
         delete (s, run, r, out);
+    else if (r->command == COMMAND_NOTE)
+        note(s, r, out);
     else if (run->alive)
         return !forward_begin(s, run, r, ticket, out);
     else

@@ -1,10 +1,8 @@
 #include "cli/service/upload.h"
 
-#include "base/clock_io.h"
 #include "base/disk_io.h"
 #include "base/file_io.h"
-#include "base/mem.h"
-#include "base/text.h"
+#include "cli/service/upload_list.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,42 +15,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-enum {
-    LINE_BYTES_MAX = DESK_UPLOAD_MAX + 24, /* a name, a number */
-    LIST_BYTES_MAX = UPLOADS_MAX * LINE_BYTES_MAX,
-    UPLOAD_MODE = 0640
-};
-
-/* The file's name, and what it is called until it is whole. */
-struct paths {
-    char whole[FILE_PATH_MAX], part[FILE_PATH_MAX];
-};
-
-static enum err paths_of(const struct upload_place *p, const char *name,
-                         struct paths *out, struct fault *f)
-{
-    char hidden[DESK_UPLOAD_MAX + 16];
-    enum err err = file_join(out->whole, p->data, name, f);
-
-    assert(*name && *name != '.' && !strchr(name, '/'));
-    snprintf(hidden, sizeof(hidden), ".%s.upload", name);
-    return err ? err : file_join(out->part, p->data, hidden, f);
-}
-
-/* Bytes of the regular file @path; -1: there is none. */
-static int64_t bytes_of(const char *path)
-{
-    struct stat st;
-
-    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : -1;
-}
-
-static bool exists(const char *path)
-{
-    struct stat st;
-
-    return lstat(path, &st) == 0;
-}
+enum { UPLOAD_MODE = 0640 };
 
 static void respond(const char *name, uint64_t bytes, bool complete,
                     struct response *out)
@@ -72,119 +35,12 @@ static void not_stored(const struct fault *f, struct response *out)
                          "%s; nothing of the piece was kept", f->text);
 }
 
-/* ---- the list ------------------------------------------------------------ */
-
-#define SIZE_UNKNOWN UINT64_MAX
-
-/* What all uploads take, without that of one name. */
-struct sum {
-    uint64_t bytes;     /* announced, or there */
-    uint64_t announced; /* for the one name; SIZE_UNKNOWN */
-    unsigned names;     /* in the list */
-    unsigned open;      /* not complete */
-    struct text list;   /* those that are there */
-};
-
-/* Who edits the file may have written any number. */
-static void add_bytes(struct sum *sum, uint64_t bytes)
-{
-    sum->bytes =
-        bytes > UINT64_MAX - sum->bytes ? UINT64_MAX : sum->bytes + bytes;
-}
-
-static void list_upload(struct sum *sum, const char *name, uint64_t announced)
-{
-    if (announced == SIZE_UNKNOWN)
-        text_printf(&sum->list, "%s\n", name);
-    else
-        text_printf(&sum->list, "%s %" PRIu64 "\n", name, announced);
-    sum->names++;
-}
-
-static void add_upload(const struct upload_place *p, const char *name,
-                       uint64_t announced, struct sum *sum)
-{
-    struct paths at;
-    struct stat st;
-    int64_t bytes;
-    bool there;
-
-    if (paths_of(p, name, &at, NULL) != ERR_OK)
-        return;
-    bytes = bytes_of(at.whole);
-    there = bytes >= 0;
-    add_bytes(sum, there ? (uint64_t)bytes : 0);
-    if (lstat(at.part, &st) == 0 && S_ISREG(st.st_mode)) {
-        if (st.st_mtime + UPLOAD_IDLE_S < clock_wall() / 1000000000) {
-            disk_system()->unlink(at.part);
-        } else {
-            bytes = st.st_size;
-            add_bytes(sum,
-                      announced != SIZE_UNKNOWN && announced > (uint64_t)bytes
-                          ? announced
-                          : (uint64_t)bytes);
-            sum->open++;
-            there = true;
-        }
-    }
-    if (there)
-        list_upload(sum, name, announced);
-}
-
-/* Whether a line can be the name of an upload: who edits the file may err. */
-static bool is_name(const char *line)
-{
-    return *line && *line != '.' && !strchr(line, '/') &&
-           strlen(line) <= DESK_UPLOAD_MAX;
-}
-
-/* Cuts the bytes that were announced off @line. */
-static uint64_t announced_in(char *line)
-{
-    char *space = strchr(line, ' ');
-
-    if (!space)
-        return SIZE_UNKNOWN;
-    *space = '\0';
-    return space[1] >= '0' && space[1] <= '9' ? strtoull(space + 1, NULL, 10)
-                                              : SIZE_UNKNOWN;
-}
-
-/* Finds what was announced for @name; with @all sums up all others too, which
- * looks at each file. Errors: ERR_IO, ERR_NOMEM. */
-static enum err sum_up(const struct upload_place *p, const char *path,
-                       const char *name, bool all, struct sum *out,
-                       struct fault *f)
-{
-    char *list = NULL, *rest;
-    size_t len;
-    enum err err = ERR_OK;
-
-    *out = (struct sum){.announced = SIZE_UNKNOWN};
-    if (exists(path))
-        err = file_read(path, LIST_BYTES_MAX, &list, &len, f);
-    if (err)
-        return err;
-    rest = list;
-    for (char *line; rest && (line = strsep(&rest, "\n"));) {
-        uint64_t announced = announced_in(line);
-
-        if (is_name(line) && strcmp(line, name) == 0)
-            out->announced = announced;
-        else if (all && is_name(line))
-            add_upload(p, line, announced, out);
-    }
-    mem_free(list);
-    return text_lost(&out->list)
-               ? fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM))
-               : ERR_OK;
-}
-
 /* ---- beginning ----------------------------------------------------------- */
 
-/* True: another upload of @size bytes may begin beside those of @sum. */
-static bool may_begin(const struct upload_place *p, uint64_t size,
-                      const struct sum *sum, struct response *out)
+/* True: another upload of @size bytes of @r may begin beside those of @sum. */
+static bool may_begin(const struct upload_place *p,
+                      const struct desk_request *r, uint64_t size,
+                      const struct upload_sum *sum, struct response *out)
 {
     if (sum->open >= UPLOADS_OPEN_MAX) {
         response_problem(out, 429, "too_many_uploads", NULL,
@@ -206,6 +62,16 @@ static bool may_begin(const struct upload_place *p, uint64_t size,
                          "(mltune serve --uploads), found %" PRIu64
                          " and %" PRIu64 " more",
                          p->all_max, sum->bytes, size);
+        return false;
+    }
+    if (r->upload_limited &&
+        (sum->own > r->upload_max || size > r->upload_max - sum->own)) {
+        response_problem(out, 413, "token_uploads_full", NULL,
+                         "expected at most %" PRIu64 " bytes of uploads of the "
+                         "token %s in all, found %" PRIu64 " and %" PRIu64
+                         " more: mltune token limit raises it, or remove files "
+                         "of it from the data folder",
+                         r->upload_max, r->by, sum->own, size);
         return false;
     }
     return true;
@@ -233,7 +99,7 @@ static bool has_room(const struct upload_place *p, uint64_t size,
 }
 
 /* An empty file for what comes. */
-static enum err make_part(const struct paths *at, struct fault *f)
+static enum err make_part(const struct upload_paths *at, struct fault *f)
 {
     const struct disk_ops *disk = disk_system();
     int fd;
@@ -246,17 +112,6 @@ static enum err make_part(const struct paths *at, struct fault *f)
         return fault_errno(f, ERR_IO, errno, "cannot make %s", at->part);
     disk->close(fd);
     return ERR_OK;
-}
-
-/* Lists the upload: what is on the disk is counted. */
-static enum err announce(const char *list_path, const char *name, uint64_t size,
-                         struct sum *sum, struct fault *f)
-{
-    list_upload(sum, name, size);
-    if (text_lost(&sum->list))
-        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
-    return file_write(list_path, text_so_far(&sum->list),
-                      text_length(&sum->list), f);
 }
 
 static void wrong_size(const struct desk_request *r, uint64_t announced,
@@ -276,32 +131,32 @@ static void wrong_size(const struct desk_request *r, uint64_t announced,
 /* Whether the piece may come, the first one if @begins: then its file is there,
  * and listed. One that goes on with what no list knows is as a first one. */
 static bool admit(const struct upload_place *p, const struct desk_request *r,
-                  const struct paths *at, uint64_t size, bool begins,
+                  const struct upload_paths *at, uint64_t size, bool begins,
                   struct response *out)
 {
     char list[FILE_PATH_MAX];
-    struct sum sum = {.bytes = 0};
+    struct upload_sum sum = {.bytes = 0};
     struct fault f = {0};
     enum err err = file_join(list, p->state, "uploads", &f);
     bool fits = false, known;
 
     if (!err)
-        err = sum_up(p, list, r->upload, begins, &sum, &f);
-    known = !begins && sum.announced != SIZE_UNKNOWN;
+        err = upload_list_sum(p, list, r, begins, &sum, &f);
+    known = !begins && sum.announced != UPLOAD_SIZE_UNKNOWN;
     if (!err && !begins && !known)
-        err = sum_up(p, list, r->upload, true, &sum, &f);
+        err = upload_list_sum(p, list, r, true, &sum, &f);
     if (!err && known && sum.announced != size)
         wrong_size(r, sum.announced, size, out);
     else if (!err)
-        fits = (known || may_begin(p, size, &sum, out)) &&
+        fits = (known || may_begin(p, r, size, &sum, out)) &&
                has_room(p, size - r->offset, out);
     if (fits && !known)
-        err = announce(list, r->upload, size, &sum, &f);
+        err = upload_list_add(list, r, size, &sum, &f);
     if (fits && !err && begins)
         err = make_part(at, &f);
     if (err)
         not_stored(&f, out);
-    text_deinit(&sum.list);
+    upload_sum_deinit(&sum);
     return fits && !err;
 }
 
@@ -328,7 +183,7 @@ static int write_all(int fd, const char *bytes, size_t len, uint64_t offset)
 /* The piece at its place. False: @out says why not, and it is not there; a
  * first one leaves no file, which would keep the bytes announced from others.
  */
-static bool append(const struct paths *at, const struct desk_request *r,
+static bool append(const struct upload_paths *at, const struct desk_request *r,
                    struct response *out)
 {
     const struct disk_ops *disk = disk_system();
@@ -354,7 +209,7 @@ static bool append(const struct paths *at, const struct desk_request *r,
     return !failed;
 }
 
-static void take_back(const struct paths *at, uint64_t bytes)
+static void take_back(const struct upload_paths *at, uint64_t bytes)
 {
     const struct disk_ops *disk = disk_system();
     int fd = disk->open(at->part, O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0);
@@ -367,7 +222,7 @@ static void take_back(const struct paths *at, uint64_t bytes)
 }
 
 /* In one step where the file system can; a link never takes a place either. */
-static int give_name(const struct paths *at)
+static int give_name(const struct upload_paths *at)
 {
     const struct disk_ops *disk = disk_system();
 
@@ -382,7 +237,7 @@ static int give_name(const struct paths *at)
 }
 
 /* The whole file gets its name, unless something has got it meanwhile. */
-static void finish(const struct paths *at, const struct desk_request *r,
+static void finish(const struct upload_paths *at, const struct desk_request *r,
                    uint64_t size, struct response *out)
 {
     const struct disk_ops *disk = disk_system();
@@ -420,7 +275,7 @@ static bool state_is_data(const struct upload_place *p)
 
 /* @size: of the whole file. */
 static bool may_come(const struct upload_place *p, const struct desk_request *r,
-                     uint64_t size, const struct paths *at,
+                     uint64_t size, const struct upload_paths *at,
                      struct response *out)
 {
     if (p->all_max == 0 || p->file_max == 0 || state_is_data(p))
@@ -446,7 +301,7 @@ static bool may_come(const struct upload_place *p, const struct desk_request *r,
                          "expected a file of at most %" PRIu64 " bytes (mltune "
                          "serve --upload), found %" PRIu64,
                          p->file_max, size);
-    else if (exists(at->whole))
+    else if (upload_exists(at->whole))
         response_problem(out, 409, "already_exists", NULL,
                          "there is a file %s in the data folder: choose "
                          "another name",
@@ -476,12 +331,12 @@ void upload_take(const struct upload_place *p, const struct desk_request *r,
 {
     uint64_t size = r->size;
     struct fault f = {0};
-    struct paths at;
+    struct upload_paths at;
     int64_t there;
     bool begins;
 
     assert(p->data && p->state && r->body);
-    if (paths_of(p, r->upload, &at, &f) != ERR_OK) {
+    if (upload_paths_of(p, r->upload, &at, &f) != ERR_OK) {
         not_stored(&f, out);
         return;
     }
@@ -489,7 +344,7 @@ void upload_take(const struct upload_place *p, const struct desk_request *r,
         size = r->offset + r->len;
     if (!may_come(p, r, size, &at, out))
         return;
-    there = bytes_of(at.part);
+    there = upload_bytes_of(at.part);
     begins = r->offset == 0 && (there <= 0 || r->anew);
     if (!begins && (there < 0 || (uint64_t)there != r->offset)) {
         wrong_offset(r, there < 0 ? 0 : (uint64_t)there, out);
@@ -509,19 +364,19 @@ void upload_look(const struct upload_place *p, const char *name,
                  struct response *out)
 {
     struct fault f = {0};
-    struct paths at;
+    struct upload_paths at;
     int64_t bytes;
 
-    if (paths_of(p, name, &at, &f) != ERR_OK) {
+    if (upload_paths_of(p, name, &at, &f) != ERR_OK) {
         not_stored(&f, out);
         return;
     }
-    bytes = bytes_of(at.whole);
+    bytes = upload_bytes_of(at.whole);
     if (bytes >= 0) {
         respond(name, (uint64_t)bytes, true, out);
         return;
     }
-    bytes = bytes_of(at.part);
+    bytes = upload_bytes_of(at.part);
     if (bytes >= 0)
         respond(name, (uint64_t)bytes, false, out);
     else

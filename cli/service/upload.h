@@ -9,9 +9,10 @@
  * Names hold no '/' and begin with no '.' (api/routes/submit_routes.h), and no
  * link is followed, so nothing outside the folder is touched.
  *
- * The file `uploads` of the state folder lists them, a line each: the name and
- * the bytes announced for it. The limit of all of them together is kept by what
- * is announced; a line without bytes, of an older version, counts what is
+ * The file `uploads` of the state folder lists them, a line each: the name, the
+ * bytes announced for it, and the name of the token that began it, if it has
+ * one. The limits of all of them together, and of each such token, are kept by
+ * what is announced; a line without bytes, of an older version, counts what is
  * there.
  */
 #ifndef CLI_UPLOAD_H
@@ -38,12 +39,18 @@ struct upload_place {
 /* Takes the piece in @r, whose name fits, and answers: how much of the file is
  * there. No bytes at the end of a file that is all there give it its name.
  * Refuses: 409 already_exists, wrong_offset, wrong_size, not_supported; 413
- * upload_too_long, uploads_full; 422 invalid_piece; 429 too_many_uploads; 507
- * no_room, not_stored. A piece that is refused leaves what was there, but for
- * one with which an upload was to begin anew. 507 not_flushed: the file has its
- * name, which a loss of power may take. */
+ * upload_too_long, uploads_full, token_uploads_full; 422 invalid_piece; 429
+ * too_many_uploads; 507 no_room, not_stored. A piece that is refused leaves
+ * what was there, but for one with which an upload was to begin anew. 507
+ * not_flushed: the file has its name, which a loss of power may take. */
 void upload_take(const struct upload_place *p, const struct desk_request *r,
                  struct response *out);
+
+/* Bytes of @owner's uploads, as the list of the state folder @state has them: a
+ * file that was removed counts until the next upload begins. @owner: the name
+ * of a token. Errors: ERR_IO, ERR_NOMEM. */
+enum err uploads_of(const char *state, const char *owner, uint64_t *out,
+                    struct fault *f);
 
 /* Answers how much is there of the file @name, or 404 upload_not_found. */
 void upload_look(const struct upload_place *p, const char *name,

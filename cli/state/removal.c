@@ -106,7 +106,7 @@ static bool is_of_beginning(const char *name)
     static const char *const own[] = {"lock",         "log",       "url",
                                       RUN_SOCKET,     "job.json",  "tuner.log",
                                       "session.json", "snapshots", "checkpoint",
-                                      "config.json",  RUN_GIVEN};
+                                      "config.json",  RUN_GIVEN,   RUN_KEPT};
     const size_t n = strlen(name);
 
     for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)

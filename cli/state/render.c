@@ -5,6 +5,7 @@
 #include "base/metrics.h"
 #include "base/text.h"
 #include "cli/basics/console.h"
+#include "cli/basics/fold.h"
 #include "cli/basics/printable.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
@@ -17,7 +18,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { DECISIONS_MAX = 40 }; /* latest; --json has all that are kept */
+enum {
+    DECISIONS_MAX = 40, /* latest; --json has all that are kept */
+    SETTING_TEXT_MAX = 2048,
+    /* What a screen has room for: of the settings in turn, of further metrics.
+     */
+    SETTINGS_SHORT = 3,
+    VALUES_SHORT = 4
+};
 
 /* ---- what is shown ------------------------------------------------------- */
 
@@ -316,18 +324,23 @@ static void render_best(const json_t *run, FILE *out)
 
 /* Further metrics: the latest of each, its value in the last epoch and in the
  * best one. */
-static void render_values(const json_t *run, FILE *out)
+static void render_values(const json_t *run, bool whole, FILE *out)
 {
-    const json_t *value;
+    const json_t *values = json_object_get(run, "values"), *value;
     size_t i;
 
-    json_array_foreach(json_object_get(run, "values"), i, value)
+    json_array_foreach((json_t *)values, i, value)
     {
         static const char *const of[][2] = {{"/training", "training"},
                                             {"/validation", "validation"},
                                             {"/best", "best epoch"}};
         bool some = false;
 
+        if (!whole && i >= VALUES_SHORT) {
+            put(out, "          and %zu more (-v)\n",
+                json_array_size(values) - i);
+            return;
+        }
         put(out, "%s%s: ", i ? "          " : "values    ",
             json_text_at(value, "/name"));
         for (size_t k = 0; k < sizeof(of) / sizeof(*of); k++) {
@@ -341,12 +354,28 @@ static void render_values(const json_t *run, FILE *out)
     }
 }
 
-/* A choice of the setting that is in use already, as when a run goes on, is no
- * new line. */
-static void render_settings(const struct run_answers *a, FILE *out)
+static size_t count_settings(const json_t *schedule)
 {
     const json_t *choice, *before = NULL;
-    char setting[512];
+    size_t i, n = 0;
+
+    json_array_foreach((json_t *)schedule, i, choice)
+    {
+        const json_t *setting = json_at(choice, "/setting");
+
+        n += !before || !json_equal(setting, before);
+        before = setting;
+    }
+    return n;
+}
+
+/* A choice of the setting that is in use already, as when a run goes on, is no
+ * new line. */
+static void render_settings(const struct run_answers *a, bool whole, FILE *out)
+{
+    size_t all = count_settings(a->schedule), shown = 0;
+    const json_t *choice, *before = NULL;
+    char setting[SETTING_TEXT_MAX];
     size_t i;
 
     if (!a->schedule && json_is_object(json_at(a->run, "/setting"))) {
@@ -358,6 +387,12 @@ static void render_settings(const struct run_answers *a, FILE *out)
         if (before && json_equal(json_at(choice, "/setting"), before))
             continue;
         before = json_at(choice, "/setting");
+        shown++;
+        if (!whole && all > SETTINGS_SHORT && shown > 1 && shown < all) {
+            if (shown == 2)
+                put(out, "          then %zu others (-v), at last\n", all - 2);
+            continue;
+        }
         progress_setting(before, setting, sizeof(setting));
         if (i == 0)
             put(out, "setting   %s\n", setting);
@@ -414,14 +449,14 @@ static void render_nodes(const json_t *nodes, FILE *out)
     put(out, "\n");
 }
 
-void render_summary(const struct run_answers *a, FILE *out)
+static void render_results(const struct run_answers *a, bool whole, FILE *out)
 {
     const json_t *snapshot = json_at(a->run, "/snapshot");
 
     assert(a->run && out);
     render_best(a->run, out);
-    render_values(a->run, out);
-    render_settings(a, out);
+    render_values(a->run, whole, out);
+    render_settings(a, whole, out);
     render_time(a->run, out);
     render_nodes(a->nodes, out);
     if (*json_text_at(a->run, "/model"))
@@ -432,6 +467,33 @@ void render_summary(const struct run_answers *a, FILE *out)
     if (json_is_object(snapshot))
         put(out, "snapshot  %s (epoch %lld)\n", json_text_at(snapshot, "/path"),
             count_at(snapshot, "/epoch"));
+}
+
+/* Whatever was written to @page[@size], in lines that fit @columns. */
+static void put_folded(const char *page, unsigned columns, FILE *out)
+{
+    struct text folded = {0};
+
+    fold_lines(page, columns, &folded);
+    if (text_lost(&folded))
+        console_error("out of memory: lines are missing");
+    fputs(text_so_far(&folded), out);
+    text_deinit(&folded);
+}
+
+void render_summary(const struct run_answers *a, FILE *out)
+{
+    char *page = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&page, &size);
+
+    if (to)
+        render_results(a, false, to);
+    if (!to || fclose(to) != 0)
+        console_error("out of memory: lines are missing");
+    else
+        put_folded(page, fold_width(fileno(out)), out);
+    free(page);
 }
 
 /* ---- cells --------------------------------------------------------------- */
@@ -468,7 +530,7 @@ static void add_seconds(struct text_table *t, double seconds)
 
 static void add_setting(struct text_table *t, const json_t *item)
 {
-    char text[256];
+    char text[SETTING_TEXT_MAX];
 
     progress_setting(json_object_get(item, "setting"), text, sizeof(text));
     table_add(t, "%s", text);
@@ -581,7 +643,7 @@ char *render_cells(const json_t *run)
         if (i == CELL_STARTED && !isnan(began))
             text_printf(&out, "@%.6f", began);
         else
-            text_puts(&out, t.cell[i]);
+            text_puts(&out, table_cell(&t, i));
     }
     out.no_memory |= t.no_memory;
     table_deinit(&t);
@@ -614,7 +676,7 @@ static void add_cells(void *ctx, const char *cells)
 
 enum err render_runs(struct source *s, FILE *out, size_t *rows, struct fault *f)
 {
-    struct render_rows r = {.rows = 0};
+    struct render_rows r = {.table.width = fold_width(fileno(out))};
     enum err err;
 
     assert(s && out && rows);
@@ -627,10 +689,11 @@ enum err render_runs(struct source *s, FILE *out, size_t *rows, struct fault *f)
     return err;
 }
 
-void render_table(enum render_list which, const json_t *items,
-                  const char *metric, const char *indent, FILE *out)
+static void print_items(enum render_list which, const json_t *items,
+                        const char *metric, const char *indent, unsigned width,
+                        FILE *out)
 {
-    struct text_table t = {.columns = 0};
+    struct text_table t = {.width = width};
     const json_t *item;
     size_t i;
 
@@ -647,15 +710,33 @@ void render_table(enum render_list which, const json_t *items,
     table_deinit(&t);
 }
 
+void render_table(enum render_list which, const json_t *items,
+                  const char *metric, const char *indent, FILE *out)
+{
+    print_items(which, items, metric, indent, fold_width(fileno(out)), out);
+}
+
 /* ---- the whole ----------------------------------------------------------- */
 
 static void render_part(enum render_list which, const char *title,
-                        const json_t *items, const char *metric, FILE *out)
+                        const json_t *items, const char *metric, unsigned width,
+                        FILE *out)
 {
     if (json_array_size(items) == 0)
         return;
     put(out, "\n%s\n", title);
-    render_table(which, items, metric, "  ", out);
+    print_items(which, items, metric, "  ", width, out);
+}
+
+static void render_decision(const json_t *run, const json_t *item, FILE *out)
+{
+    double at = json_time_at(item, "/at") - json_time_at(run, "/started_at");
+    char time[32] = "-";
+
+    if (!isnan(at))
+        progress_duration(at, time, sizeof(time));
+    put(out, "  %8s  %s: %s\n", time, json_text_at(item, "/decision"),
+        json_text_at(item, "/text"));
 }
 
 static void render_decisions(const json_t *run, const json_t *decisions,
@@ -664,34 +745,107 @@ static void render_decisions(const json_t *run, const json_t *decisions,
     size_t n = json_array_size(decisions);
     size_t i = n > DECISIONS_MAX ? n - DECISIONS_MAX : 0;
     long long first = count_at(json_array_get(decisions, i), "/number");
-    double began = json_time_at(run, "/started_at");
 
     if (n == 0)
         return;
     put(out, "\ndecisions\n");
     if (first > 1)
         put(out, "  (%lld earlier ones are left out)\n", first - 1);
-    for (; i < n; i++) {
-        const json_t *item = json_array_get(decisions, i);
-        double at = json_time_at(item, "/at") - began;
-        char time[32] = "-";
-
-        if (!isnan(at))
-            progress_duration(at, time, sizeof(time));
-        put(out, "  %8s  %s: %s\n", time, json_text_at(item, "/decision"),
-            json_text_at(item, "/text"));
-    }
+    for (; i < n; i++)
+        render_decision(run, json_array_get(decisions, i), out);
 }
 
-void render_run(const struct run_answers *a, FILE *out)
+static void render_whole(const struct run_answers *a, unsigned width, FILE *out)
 {
-    assert(a->run && a->trials && a->epochs && a->decisions);
     render_head(a->run, out);
-    render_summary(a, out);
-    render_part(RENDER_TRIALS, "trials", a->trials, NULL, out);
+    render_results(a, true, out);
+    render_part(RENDER_TRIALS, "trials", a->trials, NULL, width, out);
     render_part(RENDER_EPOCHS, "epochs", a->epochs,
-                json_text_at(a->run, "/job/metric/name"), out);
+                json_text_at(a->run, "/job/metric/name"), width, out);
     render_decisions(a->run, a->decisions, out);
+}
+
+static void render_short(const struct run_answers *a, FILE *out)
+{
+    render_head(a->run, out);
+    render_results(a, false, out);
+}
+
+/* Lines of @page, folded; 0 where there is no memory to see. */
+static unsigned count_lines(const char *page, unsigned columns)
+{
+    struct text folded = {0};
+    unsigned n = 0;
+
+    fold_lines(page, columns, &folded);
+    for (const char *c = text_so_far(&folded); *c; c++)
+        n += *c == '\n';
+    text_deinit(&folded);
+    return n;
+}
+
+/* The latest decisions that fit into the @room lines that a screen has left,
+ * and where the rest is. */
+static void render_latest(const struct run_answers *a, unsigned columns,
+                          unsigned room, FILE *out)
+{
+    size_t n = json_array_size(a->decisions), i = n;
+
+    while (i > 0) {
+        char *line = NULL;
+        size_t size = 0;
+        FILE *to = open_memstream(&line, &size);
+        bool fits = false;
+
+        if (to)
+            render_decision(a->run, json_array_get(a->decisions, i - 1), to);
+        if (to && fclose(to) == 0) {
+            unsigned lines = count_lines(line, columns);
+
+            fits = lines < room;
+            room -= fits ? lines : 0;
+        }
+        free(line);
+        if (!fits)
+            break;
+        i--;
+    }
+    if (i < n)
+        put(out, "latest\n");
+    for (; i < n; i++)
+        render_decision(a->run, json_array_get(a->decisions, i), out);
+    put(out,
+        "more      mltune show -v %s: its %zu trials, %zu epochs, %zu "
+        "decisions\n",
+        json_text_at(a->run, "/run"), json_array_size(a->trials),
+        json_array_size(a->epochs), n);
+}
+
+void render_run(const struct run_answers *a, const struct render_screen *screen,
+                FILE *out)
+{
+    char *page = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&page, &size);
+    unsigned lines;
+
+    assert(a->run && a->trials && a->epochs && a->decisions);
+    if (to && screen->rows == 0)
+        render_whole(a, screen->columns, to);
+    else if (to)
+        render_short(a, to);
+    if (to && screen->rows > 0 && fflush(to) == 0) {
+        /* Besides: the title, the last line, whose id may fold it, the prompt.
+         */
+        lines = count_lines(page, screen->columns) + 4;
+        render_latest(a, screen->columns,
+                      lines < screen->rows ? screen->rows - lines : 0, to);
+    }
+    if (!to || fclose(to) != 0)
+        console_error("out of memory: lines are missing");
+    else
+        put_folded(page, screen->columns, out);
+    free(page);
 }
 
 /* ---- as JSON ------------------------------------------------------------- */

@@ -41,8 +41,16 @@ void render_head(const json_t *run, FILE *out);
  * Without a schedule the setting in use is shown. */
 void render_summary(const struct run_answers *a, FILE *out);
 
-/* Everything: head, summary, trials, epochs, decisions. */
-void render_run(const struct run_answers *a, FILE *out);
+/* Where a run is shown: its lines fit so many columns (0: any), and all of it
+ * so many rows; 0: everything is shown, trials, epochs and decisions. */
+struct render_screen {
+    unsigned columns, rows;
+};
+
+/* Head, summary, and as many of the latest decisions as there is room for; or
+ * everything. */
+void render_run(const struct run_answers *a, const struct render_screen *screen,
+                FILE *out);
 
 /* ---- one run, as JSON ---------------------------------------------------- */
 

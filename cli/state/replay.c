@@ -24,6 +24,27 @@ enum err replay_open(const char *state, char path[FILE_PATH_MAX],
     return mend_open(path, false, JOURNAL_BUSY_MS, out, f);
 }
 
+static enum err take_id(void *ctx, const struct journal_run *run)
+{
+    snprintf(ctx, RUN_ID_MAX + 1, "%s", run->id);
+    return ERR_OK;
+}
+
+enum err replay_find_id(const char *state, const char *word,
+                        char id[RUN_ID_MAX + 1], struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    struct journal *j = NULL;
+    enum err err = replay_open(state, path, &j, f);
+
+    if (!err)
+        err = journal_find_run(j, word, take_id, id, f);
+    journal_close(j);
+    if (!err && !run_id_valid(id))
+        return fault_set(f, ERR_FORMAT, "run \"%s\" has no valid id", id);
+    return err;
+}
+
 static void copy_text(char *out, size_t size, const char *text)
 {
     snprintf(out, size, "%s", text ? text : "");
@@ -160,7 +181,7 @@ static enum err name_status(struct replayed *r, const char *state,
                                      : history_status(&r->history));
         reason = "";
     } else if (history_records(&r->history) == 0 && r->managed) {
-        status = r->job.held ? "held" : "queued";
+        status = r->job.held ? RUN_STATUS_HELD : RUN_STATUS_QUEUED;
         reason = r->job.reason;
     }
     copy_text(r->status, sizeof(r->status), status);
@@ -188,7 +209,7 @@ void replay_told(const struct replayed *r, struct view_job *job)
     if (r->managed) {
         snprintf(job->group, sizeof(job->group), "%s", r->job.group);
         job->submitted_unix_s = (double)r->job.submitted_ns * 1e-9;
-        job->waits = strcmp(r->status, "queued") == 0;
+        job->waits = strcmp(r->status, RUN_STATUS_QUEUED) == 0;
         replay_shares(r->config, &job->workers, &job->memory);
     }
     if (strcmp(r->status, run_status_name(history_status(&r->history))) == 0)
@@ -360,6 +381,7 @@ int replay_exit_code(enum err err)
         return EXIT_DONE;
     case ERR_NOENT: /* no such run */
     case ERR_INVAL: /* more than one */
+        return EXIT_USAGE;
     case ERR_NOMEM:
         return EXIT_RUN_FAILED;
     default:

@@ -53,6 +53,11 @@ struct replayed {
 enum err replay_open(const char *state, char path[FILE_PATH_MAX],
                      struct journal **out, struct fault *f);
 
+/* The id of run @word (as below), which has to be one that may name a folder.
+ * Errors: also ERR_FORMAT. */
+enum err replay_find_id(const char *state, const char *word,
+                        char id[RUN_ID_MAX + 1], struct fault *f);
+
 /* Run @word (id, name, or start of an id) as its newest checkpoint has it and
  * the records after that. Those that are damaged, or do not fit what came
  * before for want of them, are passed over, and a damaged configuration is that

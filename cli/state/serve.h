@@ -5,6 +5,12 @@
 
 #define SERVE_LISTEN_DEFAULT "127.0.0.1:8080"
 #define SERVE_LOCK "serve.lock" /* held while it lives */
+#define SERVE_LOG "serve.log"   /* what one that mltune open started says */
+/* Of --idle, in seconds. */
+#define SERVE_IDLE_MAX 31536000
+#define SERVE_IDLE_EXPECTED "expected a time of 1s to 365 days, as 30m"
+/* There while it leaves what is queued alone: then another takes its place. */
+#define SERVE_LEAVES "serve.leaves"
 #define SERVE_PAGE                                                             \
     "serve.page" /* the page's next one-time address, from there */
 #define SERVE_SOCKET "serve.sock" /* its Unix socket, the same */

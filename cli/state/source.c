@@ -2,16 +2,19 @@
 
 #include "api/service/service.h"
 #include "api/view/view.h"
+#include "base/host/local_io.h"
 #include "base/json/json.h"
-#include "base/local_io.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
+#include "cli/remote/refusal.h"
 #include "cli/state/address_io.h"
 #include "cli/state/mend.h"
+#include "cli/state/notes_file.h"
 #include "cli/state/render.h"
 #include "cli/state/serve.h"
 #include "tuner/history/journal_list_io.h"
+#include "tuner/history/run_guess.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -203,18 +206,16 @@ static enum err code_of(int status)
 /* @answer is taken over; NULL: it is no JSON. */
 static enum err judge(int status, json_t *answer, json_t **out, struct fault *f)
 {
-    const char *detail = json_string_value(json_object_get(answer, "detail"));
-    enum err err = ERR_OK;
+    struct text said = {0};
+    enum err err;
 
     if (status < 300) {
         *out = answer;
         return ERR_OK;
     }
-    if (detail)
-        err = fault_set(f, code_of(status), "%s", detail);
-    else
-        err = fault_set(f, code_of(status), "the server refuses (status %d)",
-                        status);
+    refusal_say(status, answer, &said);
+    err = fault_set(f, code_of(status), "%s", text_so_far(&said));
+    text_deinit(&said);
     json_decref(answer);
     return err;
 }
@@ -407,6 +408,7 @@ static enum err read_here(struct source *s, struct journal *j, const char *word,
                           struct fault *f)
 {
     struct view_job job;
+    json_t *notes = NULL;
     enum err err;
 
     view_free(s->view);
@@ -425,6 +427,9 @@ static enum err read_here(struct source *s, struct journal *j, const char *word,
     view_keep_run(s->view, s->run.id, s->run.config, s->run.result);
     replay_told(&s->run, &job);
     view_set_job(s->view, s->run.id, &job);
+    /* One that is damaged harms nothing else. */
+    if (notes_file_read(s->state, s->run.id, &notes, NULL) == ERR_OK)
+        view_set_notes(s->view, s->run.id, notes);
     return ERR_OK;
 }
 
@@ -474,8 +479,9 @@ static enum err take_id(void *ctx, const char *id)
 /* A run is shown as JSON, or as its row of a table. */
 struct source_row {
     int64_t began_ns;
-    json_t *json; /* owned; NULL: not asked for */
-    char *cells;  /* owned; NULL: the same */
+    int64_t key;  /* of the index, which has its JSON; where the others lack */
+    json_t *json; /* owned, or NULL */
+    char *cells;  /* owned, or NULL */
 };
 
 struct source_rows {
@@ -491,7 +497,7 @@ struct source_rows {
 /* What the row owns is transferred. */
 static enum err add_row(struct source_rows *rows, struct source_row row)
 {
-    if ((!row.json && !row.cells) ||
+    if ((!row.json && !row.cells && !row.key) ||
         mem_grow((void **)&rows->row, &rows->capacity, sizeof(row),
                  rows->len + 1)) {
         json_decref(row.json);
@@ -526,16 +532,16 @@ static bool may_wait(const char *status)
 static enum err take_listed(void *ctx, const struct journal_listed *l)
 {
     struct source_rows *rows = ctx;
-    struct source_row row = {.began_ns = l->began_ns};
+    struct source_row row = {.began_ns = l->began_ns, .key = l->key};
 
     if (is_known(rows, l->id))
         return ERR_OK;
     if (rows->ask && may_wait(l->status))
         return take_id(&rows->read, l->id);
-    if (!rows->json)
+    if (!rows->json) {
+        row.key = 0;
         row.cells = mem_strdup(l->cells);
-    else if (json_load(l->json, strlen(l->json), &row.json, NULL, NULL))
-        return ERR_FORMAT;
+    }
     return add_row(rows, row);
 }
 
@@ -670,17 +676,14 @@ static enum err add_unlisted(struct source *s, struct journal *j,
     return err;
 }
 
-static enum err rows_here(struct source *s, struct source_rows *rows,
-                          struct fault *f)
+/* The rows of the folder, of its journal @j, in their order. */
+static enum err rows_of(struct source *s, struct journal *j,
+                        struct source_rows *rows, struct fault *f)
 {
-    struct journal *j = NULL;
-    enum err err = open_here(s, &j, f);
+    enum err err = journal_each_listed(j, take_listed, rows, f);
 
     if (!err)
-        err = journal_each_listed(j, rows->json, take_listed, rows, f);
-    if (!err)
         err = add_unlisted(s, j, rows, f);
-    journal_close(j);
     if (err == ERR_NOMEM)
         fault_set(f, err, "%s", err_text(err));
     if (!err && rows->len > 1)
@@ -688,41 +691,57 @@ static enum err rows_here(struct source *s, struct source_rows *rows,
     return err;
 }
 
-/* Appends the runs of the folder that are not in @list to it. */
-static enum err append_here(struct source *s, json_t *list, struct fault *f)
+static enum err rows_here(struct source *s, struct source_rows *rows,
+                          struct fault *f)
 {
-    json_t *known = json_object();
-    struct source_rows rows = {.json = true, .known = known};
-    const json_t *run;
-    size_t k;
-    enum err err = known ? ERR_OK : ERR_NOMEM;
+    struct journal *j = NULL;
+    enum err err = open_here(s, &j, f);
 
-    json_array_foreach(list, k, run)
-    {
-        if (json_object_set_new(known, json_text_at(run, "/run"), json_true()))
-            err = ERR_NOMEM;
-    }
-    if (err)
-        fault_set(f, err, "%s", err_text(err));
-    else
-        err = rows_here(s, &rows, f);
-    for (size_t i = 0; i < rows.len && !err; i++)
-        if (json_array_append(list, rows.row[i].json) != 0)
-            err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
-    rows_deinit(&rows);
-    json_decref(known);
+    if (!err)
+        err = rows_of(s, j, rows, f);
+    journal_close(j);
     return err;
 }
 
-static enum err runs_here(struct source *s, json_t **out, struct fault *f)
+/* Visits a run as JSON: one at a time is in memory. One that was removed
+ * meanwhile is passed over. */
+static enum err visit_row(struct journal *j, struct source_row *row,
+                          source_run_visit *visit, void *ctx, struct fault *f)
 {
-    json_t *list = json_array();
-    enum err err = append_here(s, list, f);
+    json_t *run = row->json;
+    char *text = NULL;
+    enum err err = ERR_OK;
 
-    if (err)
-        json_decref(list);
-    else
-        *out = list;
+    row->json = NULL;
+    if (!run) {
+        err = journal_listed_json(j, row->key, &text, f);
+        if (err == ERR_NOENT)
+            return ERR_OK;
+        if (!err)
+            err = json_load(text, strlen(text), &run, NULL, f);
+    }
+    mem_free(text);
+    if (!err)
+        err = visit(ctx, run);
+    json_decref(run);
+    return err;
+}
+
+/* Visits the runs of the folder that are not in @known (NULL: none is), newest
+ * first. */
+static enum err each_here(struct source *s, const json_t *known,
+                          source_run_visit *visit, void *ctx, struct fault *f)
+{
+    struct source_rows rows = {.json = true, .known = known};
+    struct journal *j = NULL;
+    enum err err = open_here(s, &j, f);
+
+    if (!err)
+        err = rows_of(s, j, &rows, f);
+    for (size_t i = 0; i < rows.len && !err; i++)
+        err = visit_row(j, &rows.row[i], visit, ctx, f);
+    rows_deinit(&rows);
+    journal_close(j);
     return err;
 }
 
@@ -740,28 +759,75 @@ enum err source_each_row(struct source *s, source_row_visit *visit, void *ctx,
     return err;
 }
 
+/* Visits those of @list; @known gets their ids. */
+static enum err each_of(const json_t *list, json_t *known,
+                        source_run_visit *visit, void *ctx)
+{
+    json_t *run;
+    size_t k;
+    enum err err = known ? ERR_OK : ERR_NOMEM;
+
+    json_array_foreach(list, k, run)
+    {
+        if (!err &&
+            json_object_set_new(known, json_text_at(run, "/run"), json_true()))
+            err = ERR_NOMEM;
+        if (!err)
+            err = visit(ctx, run);
+    }
+    return err;
+}
+
 /* A service lists so many at most. Those that it does not are over, and older:
  * they are in its folder. */
-static enum err runs_there(struct source *s, json_t **out, struct fault *f)
+static enum err each_there(struct source *s, source_run_visit *visit, void *ctx,
+                           struct fault *f)
 {
-    enum err err = source_list(s, "/api/v1/runs?order=desc", "runs", out, f);
+    json_t *list = NULL, *known = json_object();
+    enum err err = source_list(s, "/api/v1/runs?order=desc", "runs", &list, f);
+    bool whole = json_array_size(list) < VIEW_RUNS_MAX;
 
-    if (err || json_array_size(*out) < VIEW_RUNS_MAX)
-        return err;
-    if (s->found)
-        err = append_here(s, *out, f);
-    else
+    if (!err)
+        err = each_of(list, known, visit, ctx);
+    json_decref(list);
+    if (!err && !whole && s->found)
+        err = each_here(s, known, visit, ctx, f);
+    else if (!err && !whole)
         console_note("the service lists %d runs; older ones that are over are "
                      "in its state folder",
                      VIEW_RUNS_MAX);
-    if (err)
-        json_decref(*out);
+    json_decref(known);
     return err;
+}
+
+enum err source_each_run(struct source *s, source_run_visit *visit, void *ctx,
+                         struct fault *f)
+{
+    enum err err;
+
+    assert(visit);
+    err = s->url[0] ? each_there(s, visit, ctx, f)
+                    : each_here(s, NULL, visit, ctx, f);
+    if (err == ERR_NOMEM)
+        fault_set(f, err, "%s", err_text(err));
+    return err;
+}
+
+static enum err append_run(void *ctx, json_t *run)
+{
+    return json_array_append(ctx, run) == 0 ? ERR_OK : ERR_NOMEM;
 }
 
 enum err source_runs(struct source *s, json_t **out, struct fault *f)
 {
-    return s->url[0] ? runs_there(s, out, f) : runs_here(s, out, f);
+    json_t *list = json_array();
+    enum err err = list ? source_each_run(s, append_run, list, f) : ERR_NOMEM;
+
+    if (err)
+        json_decref(list);
+    else
+        *out = list;
+    return err;
 }
 
 /* ---- one run by its name ------------------------------------------------- */
@@ -778,7 +844,8 @@ static enum err choose(const json_t *runs, const char *word,
                        char id[RUN_ID_MAX + 1], struct fault *f)
 {
     const char *same = NULL, *named = NULL, *begun = NULL;
-    size_t begin = 0, i, n = strlen(word);
+    struct run_guess guess = {.word = word};
+    size_t i, n = strlen(word);
     const json_t *run;
 
     json_array_foreach(runs, i, run)
@@ -789,18 +856,15 @@ static enum err choose(const json_t *runs, const char *word,
             same = its;
         if (strcmp(text_of(run, "name"), word) == 0)
             named = its;
-        if (n > 0 && strncmp(its, word, n) == 0) {
+        if (n > 0 && strncmp(its, word, n) == 0)
             begun = its;
-            begin++;
-        }
+        run_guess_add(&guess, its, text_of(run, "name"));
     }
-    if (!same && !named && begin > 1)
-        return fault_set(f, ERR_INVAL,
-                         "several runs begin with \"%s\"; give more of the id",
-                         word);
+    if (!same && !named && (guess.begins != 1 || !begun))
+        return run_guess_fault(&guess, "at the server", f);
     same = same ? same : named ? named : begun;
-    if (!same || strlen(same) > RUN_ID_MAX)
-        return fault_set(f, ERR_NOENT, "no run \"%s\" at the server", word);
+    if (strlen(same) > RUN_ID_MAX)
+        return fault_set(f, ERR_FORMAT, "run \"%s\" has no valid id", same);
     snprintf(id, RUN_ID_MAX + 1, "%s", same);
     return ERR_OK;
 }

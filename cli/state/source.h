@@ -123,6 +123,15 @@ typedef void source_row_visit(void *ctx, const char *cells);
 enum err source_each_row(struct source *s, source_row_visit *visit, void *ctx,
                          struct fault *f);
 
+/* A run as the interface lists it, borrowed. Whatever else than ERR_OK ends the
+ * visits. */
+typedef enum err source_run_visit(void *ctx, json_t *run);
+
+/* Visits all runs, newest first; of a state folder one is in memory at a time.
+ * Errors: as source_runs', @visit's. */
+enum err source_each_run(struct source *s, source_run_visit *visit, void *ctx,
+                         struct fault *f);
+
 /* All runs as the interface lists them, newest first, the caller's array. Those
  * of the folder that a service which was found does not list come behind; of
  * one that was named it is said that there may be more. Errors: as source_get's

@@ -5,10 +5,12 @@
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/remote/client.h"
+#include "cli/remote/refusal.h"
 #include "cli/state/address_io.h"
 #include "cli/state/replay.h"
 #include "cli/state/serve.h"
 #include "cli/state/source.h"
+#include "cli/verbs/service_use.h"
 #include "tuner/shell/state_io.h"
 
 #include <stdio.h>
@@ -44,9 +46,9 @@ static enum err take_run(void *ctx, const struct journal_run *run)
 static enum err not_running(const struct target *t, struct fault *f)
 {
     if (t->status[0])
-        return fault_set(f, ERR_NODE, "run %s is not running: it ended as %s",
+        return fault_set(f, ERR_INVAL, "run %s is not running: it ended as %s",
                          t->id, t->status);
-    return fault_set(f, ERR_NODE,
+    return fault_set(f, ERR_INVAL,
                      "run %s is not running: its tuner was killed; mltune "
                      "resume %s goes on with it",
                      t->id, t->id);
@@ -140,11 +142,18 @@ static enum err find(const struct command_options *c, const char *word,
 
 /* ---- answers ------------------------------------------------------------- */
 
+/* No such run, or one that is over, is the user's to see; nobody is missing. */
 static int exit_code_at(enum err err)
 {
-    if (err == ERR_NODE || err == ERR_NOENT)
+    switch (err) {
+    case ERR_NODE:
         return EXIT_NO_SERVER;
-    return exit_code_of(err);
+    case ERR_NOENT:
+    case ERR_INVAL:
+        return EXIT_USAGE;
+    default:
+        return exit_code_of(err);
+    }
 }
 
 static const char *text_of(const json_t *json, const char *name)
@@ -156,17 +165,8 @@ static const char *text_of(const json_t *json, const char *name)
 
 static int say_refusal(const struct client_answer *answer)
 {
-    const json_t *errors = json_object_get(answer->json, "errors");
-    const json_t *e;
-    size_t i;
-
-    console_error("%s", text_of(answer->json, "detail"));
-    json_array_foreach(errors, i, e)
-    {
-        console_line(stderr, "  %s: %s", text_of(e, "pointer"),
-                     text_of(e, "detail"));
-    }
-    if (answer->status == 422 || answer->status == 400)
+    service_say_refusal(answer);
+    if (refusal_is_ours(answer->status))
         return EXIT_USAGE;
     return answer->status == 503 ? EXIT_NO_SERVER : EXIT_RUN_FAILED;
 }

@@ -10,47 +10,24 @@
 #include "cli/state/serve.h"
 #include "cli/state/source.h"
 #include "cli/verbs/command.h"
-#include "tuner/history/journal_io.h"
 #include "tuner/shell/state_io.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static enum err take_id(void *ctx, const struct journal_run *run)
-{
-    snprintf(ctx, RUN_ID_MAX + 1, "%s", run->id);
-    return ERR_OK;
-}
-
-/* The id of run @word, which has to be one that may name a folder. */
-static enum err find(const char *state, const char *word, char *id,
-                     struct fault *f)
-{
-    char path[FILE_PATH_MAX];
-    struct journal *j = NULL;
-    enum err err = replay_open(state, path, &j, f);
-
-    if (!err)
-        err = journal_find_run(j, word, take_id, id, f);
-    journal_close(j);
-    if (!err && !run_id_valid(id))
-        return fault_set(f, ERR_FORMAT, "run \"%s\" has no valid id", id);
-    return err;
-}
-
 static int delete_here(const struct command_options *c, const char *state,
                        const char *word)
 {
     char id[RUN_ID_MAX + 1] = "";
     struct fault f = {0};
-    enum err err = find(state, word, id, &f);
+    enum err err = replay_find_id(state, word, id, &f);
 
     if (!err)
         err = removal_of_run(state, id, NULL, &f);
     if (err == ERR_BUSY) {
         console_error("%s; `mltune stop %s` ends it", f.text, id);
-        return EXIT_RUN_FAILED;
+        return EXIT_USAGE;
     }
     if (err) {
         console_error("%s", f.text);

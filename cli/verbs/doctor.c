@@ -3,11 +3,12 @@
 #include "api/http/token_io.h"
 #include "base/clock_io.h"
 #include "base/file_io.h"
-#include "base/local_io.h"
-#include "base/machine_io.h"
+#include "base/host/local_io.h"
+#include "base/host/machine_io.h"
 #include "base/subprocess_io.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
+#include "cli/basics/fold.h"
 #include "cli/basics/options.h"
 #include "cli/basics/table.h"
 #include "cli/basics/verbs.h"
@@ -15,6 +16,7 @@
 #include "cli/state/replay.h"
 #include "cli/state/serve.h"
 #include "cli/state/source.h"
+#include "ps/space/open_io.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -195,6 +197,51 @@ static void look_at_python(struct doctor *d)
             wanted[i].advice, "%s: %s", there ? "there" : "absent",
             wanted[i].use);
     }
+}
+
+/* ---- devices ------------------------------------------------------------- */
+
+static void look_at_device(struct doctor *d, const struct space_device *device)
+{
+    const struct space_options o = {0};
+    struct memory_space *space;
+    struct space_memory m = {0};
+    struct fault f = {0};
+
+    if (space_open(device->name, &o, &space, &f)) {
+        say(d, DOCTOR_NOTE, device->name, "see nvidia-smi", "%s: %s",
+            device->what, f.text);
+        return;
+    }
+    if (space->ops->memory(space, &m, &f))
+        say(d, DOCTOR_NOTE, device->name, "see nvidia-smi", "%s: %s",
+            device->what, f.text);
+    else
+        say(d, DOCTOR_OK, device->name, "",
+            "%s, CUDA %s, %.1f of %.1f GiB free", device->what, device->driver,
+            (double)m.free / 0x1p30, (double)m.total / 0x1p30);
+    space->ops->close(space);
+}
+
+/* None is needed: they are good to have (docs/gpu.md). */
+static void look_at_devices(struct doctor *d)
+{
+    struct space_device device[SPACE_DEVICES_MAX];
+    const struct space_ops *ops;
+    struct fault f = {0};
+    size_t n = 0;
+
+    if (space_ops_find("cuda", NULL, &ops, &f))
+        say(d, DOCTOR_NOTE, "gpu", "build it where CUDA is: docs/gpu.md", "%s",
+            f.text);
+    else if (ops->devices(device, SPACE_DEVICES_MAX, &n, &f))
+        say(d, DOCTOR_NOTE, "gpu", "install NVIDIA's driver: docs/gpu.md", "%s",
+            f.text);
+    else if (n == 0)
+        say(d, DOCTOR_NOTE, "gpu", "see nvidia-smi",
+            "the driver has no device");
+    for (size_t i = 0; i < n; i++)
+        look_at_device(d, &device[i]);
 }
 
 /* ---- folders and ports --------------------------------------------------- */
@@ -406,7 +453,10 @@ static int print(const struct doctor *d, bool json)
 
 int verb_doctor(int argc, char **argv)
 {
-    struct doctor d = {.state = STATE_DEFAULT, .table = {.columns = 4}};
+    struct doctor d = {.state = STATE_DEFAULT,
+                       .table = {.columns = 4,
+                                 .no_heading = true,
+                                 .width = fold_width(STDOUT_FILENO)}};
     bool json = false;
     const struct option_spec options[] = {
         STATE_OPTION(d.state),
@@ -437,6 +487,7 @@ int verb_doctor(int argc, char **argv)
     look_at_port(&d);
     look_at_libraries(&d);
     look_at_python(&d);
+    look_at_devices(&d);
     look_at_namespaces(&d);
     look_at_server(&d);
     code = print(&d, json);

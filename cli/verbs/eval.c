@@ -255,12 +255,12 @@ static int print_text(const struct verdict *v)
 }
 
 static int eval(const char *name, const char *state, const char *data,
-                bool json)
+                const char *memory, bool json)
 {
     struct verdict v = {.score = {.loss = NAN, .metric = NAN}};
     struct model_use use;
     struct fault f = {0};
-    enum err err = model_use_open(name, state, data, false, &use, &f);
+    enum err err = model_use_open(name, state, data, memory, false, &use, &f);
     int code;
 
     if (err) {
@@ -282,10 +282,11 @@ static int eval(const char *name, const char *state, const char *data,
 
 int verb_eval(int argc, char **argv)
 {
-    const char *state = STATE_DEFAULT;
+    const char *state = STATE_DEFAULT, *memory = NULL;
     bool json = false;
     const struct option_spec options[] = {
         STATE_OPTION(state),
+        MODEL_MEMORY_OPTION(memory),
         {"json", 0, OPTION_FLAG, NULL,
          "the result as one JSON object on stdout", &json},
     };
@@ -304,5 +305,5 @@ int verb_eval(int argc, char **argv)
     if (code != OPTIONS_GO_ON)
         return code;
     return eval(operands_at(&operands, 0), state, operands_at(&operands, 1),
-                json);
+                memory, json);
 }

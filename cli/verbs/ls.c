@@ -1,28 +1,44 @@
 /* `mltune ls`: the runs of a state folder or of a server, newest first. That
  * there are none is said, and is no error. */
+#include "base/json/json.h"
+#include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/verbs.h"
 #include "cli/state/render.h"
 
-static int print_json(const json_t *runs)
+/* Prints the runs as one array, each as it comes: they may be many. */
+static enum err print_run(void *ctx, json_t *run)
 {
-    json_t *list = json_array();
-    const json_t *run;
-    size_t i;
-    int code;
+    size_t *printed = ctx;
+    json_t *shown = render_members(run);
+    char *text = shown ? json_write(shown, 0) : NULL;
 
-    json_array_foreach(runs, i, run)
-    {
-        if (json_array_append_new(list, render_members(run)) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
-    code = console_json(list, 0);
-    json_decref(list);
-    return code;
+    json_decref(shown);
+    if (!text)
+        return ERR_NOMEM;
+    fputs((*printed)++ ? "," : "[", stdout);
+    fputs(text, stdout);
+    mem_free(text);
+    return ferror(stdout) ? ERR_CANCELED : ERR_OK; /* nobody reads it */
+}
+
+static int print_all(struct source *s)
+{
+    struct fault f = {0};
+    size_t printed = 0;
+    enum err err = source_each_run(s, print_run, &printed, &f);
+
+    if (err == ERR_NOENT && !s->url[0] && !printed)
+        err = ERR_OK; /* nothing has run there */
+    if (err == ERR_CANCELED)
+        return EXIT_DONE; /* which console_flush finds */
+    if (printed || !err)  /* whole JSON, whatever came */
+        puts(printed ? "]" : "[]");
+    if (err)
+        console_error("%s", f.text);
+    return err ? source_exit_code(err) : EXIT_DONE;
 }
 
 static void say_none(const struct source *s)
@@ -45,24 +61,15 @@ static int tell(const struct source *s, enum err err, size_t runs,
     return EXIT_DONE;
 }
 
-static int list_there(struct source *s, bool json)
+static int list_there(struct source *s)
 {
     struct fault f = {0};
     json_t *runs = NULL;
     enum err err = source_runs(s, &runs, &f);
-    int code;
+    int code = tell(s, err, json_array_size(runs), &f);
 
-    if (json && err == ERR_NOENT && !s->url[0]) { /* nothing has run there */
-        runs = json_array();
-        err = ERR_OK;
-    }
-    if (json && !err) {
-        code = print_json(runs);
-    } else {
-        code = tell(s, err, json_array_size(runs), &f);
-        if (!err && json_array_size(runs) > 0)
-            render_table(RENDER_RUNS, runs, NULL, "", stdout);
-    }
+    if (!err && json_array_size(runs) > 0)
+        render_table(RENDER_RUNS, runs, NULL, "", stdout);
     json_decref(runs);
     return code;
 }
@@ -76,10 +83,12 @@ static int list(struct source *s, bool json)
     size_t rows = 0;
     enum err err;
 
-    if (json || (s->url[0] && !s->found))
-        return list_there(s, json);
+    if (json)
+        return print_all(s);
+    if (s->url[0] && !s->found)
+        return list_there(s);
     err = render_runs(s, stdout, &rows, &f);
-    return err && s->found ? list_there(s, false) : tell(s, err, rows, &f);
+    return err && s->found ? list_there(s) : tell(s, err, rows, &f);
 }
 
 int verb_ls(int argc, char **argv)

@@ -1,5 +1,6 @@
 #include "cli/verbs/model_use.h"
 
+#include "apps/data/data_stream.h"
 #include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/json/registry.h"
@@ -15,8 +16,9 @@
 /* ---- the application ----------------------------------------------------- */
 
 /* The configuration to open the application with: its settings at training, on
- * other data. NULL when out of memory. */
-static json_t *config_for(const struct model *m, const char *data)
+ * other data; @memory as its limit, where not NULL. NULL when out of memory. */
+static json_t *config_for(const struct model *m, const char *data,
+                          const char *memory)
 {
     json_t *settings = json_deep_copy(m->settings);
 
@@ -28,7 +30,8 @@ static json_t *config_for(const struct model *m, const char *data)
         json_decref(settings);
         return NULL;
     }
-    return json_pack("{s:o}", "app", settings);
+    return json_pack("{s:o, s:{s:s?}}", "app", settings, "memory", "limit",
+                     memory);
 }
 
 static enum err find_app(const struct model *m, const char *dir,
@@ -56,8 +59,8 @@ static enum err find_app(const struct model *m, const char *dir,
     return ERR_OK;
 }
 
-static enum err open_host(struct model_use *u, const char *data, bool predict,
-                          struct fault *f)
+static enum err open_host(struct model_use *u, const char *data,
+                          const char *memory, bool predict, struct fault *f)
 {
     char folder[FILE_PATH_MAX];
     struct host_config c = {.folder = folder,
@@ -70,15 +73,17 @@ static enum err open_host(struct model_use *u, const char *data, bool predict,
         return err;
     if (!getcwd(folder, sizeof(folder)))
         return fault_set(f, ERR_IO, "the current folder has no name");
-    u->config = config_for(&u->model, data);
+    u->config = config_for(&u->model, data, memory);
     if (!u->config)
         return fault_set(f, ERR_NOMEM, "out of memory");
     c.config = u->config;
+    data_memory_name("--memory");
     return host_open(&c, &u->host, f);
 }
 
 enum err model_use_open(const char *model, const char *state, const char *data,
-                        bool predict, struct model_use *out, struct fault *f)
+                        const char *memory, bool predict, struct model_use *out,
+                        struct fault *f)
 {
     struct found_model found;
     enum err err;
@@ -91,7 +96,7 @@ enum err model_use_open(const char *model, const char *state, const char *data,
         err = model_read(out->dir, &out->model, f);
     }
     if (!err)
-        err = open_host(out, data, predict, f);
+        err = open_host(out, data, memory, predict, f);
     if (err)
         model_use_close(out);
     return err;

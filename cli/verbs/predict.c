@@ -154,12 +154,13 @@ static enum err predict(struct host *h, const char *out, struct fault *f)
 
 int verb_predict(int argc, char **argv)
 {
-    const char *state = STATE_DEFAULT, *out = NULL;
+    const char *state = STATE_DEFAULT, *out = NULL, *memory = NULL;
     const struct option_spec options[] = {
         {"out", 'o', OPTION_TEXT, "FILE",
          "write there (whole or not at all; .npy: an array) instead of on "
          "standard output",
          &out},
+        MODEL_MEMORY_OPTION(memory),
         STATE_OPTION(state),
     };
     const struct usage usage = {
@@ -180,7 +181,7 @@ int verb_predict(int argc, char **argv)
     if (code != OPTIONS_GO_ON)
         return code;
     err = model_use_open(operands_at(&operands, 0), state,
-                         operands_at(&operands, 1), true, &use, &f);
+                         operands_at(&operands, 1), memory, true, &use, &f);
     if (!err) {
         err = predict(use.host, out, &f);
         model_use_close(&use);

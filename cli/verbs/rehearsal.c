@@ -1,7 +1,7 @@
 #include "cli/verbs/rehearsal.h"
 
 #include "apps/samples/data_info.h"
-#include "base/confine_io.h"
+#include "base/host/confine_io.h"
 #include "base/json/json.h"
 #include "base/log.h"
 #include "cli/basics/console.h"

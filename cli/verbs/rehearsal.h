@@ -17,8 +17,9 @@ enum { REHEARSAL_BYTES = 128 << 20 };
 /* Says on stderr what a run of @c would fail of, or (@aloud) on stdout what was
  * seen. Returns the exit code that the run would end with; EXIT_DONE: it would
  * begin. A program of the user's own reads its data itself: nothing is looked
- * at. Gives up what reading strangers' files does not need (base/confine_io.h),
- * unless a plug-in runs here: its code is loaded and called, unconfined. */
+ * at. Gives up what reading strangers' files does not need
+ * (base/host/confine_io.h), unless a plug-in runs here: its code is loaded and
+ * called, unconfined. */
 int rehearse(const struct run_config *c, bool aloud);
 
 #endif

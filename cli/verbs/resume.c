@@ -11,8 +11,8 @@
 #include "cli/run/start.h"
 #include "cli/state/replay.h"
 
+#include "base/host/machine_io.h"
 #include "base/json/json.h"
-#include "base/machine_io.h"
 #include "base/mem.h"
 
 #include <stdio.h>

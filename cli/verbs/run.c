@@ -1,4 +1,5 @@
 /* `mltune run CONFIG`: trains and tunes in the foreground. */
+#include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -23,8 +24,8 @@
 /* Command line's part beside the configuration. */
 struct run_arguments {
     struct option_list sets;
-    struct text seed_set, name_set; /* two more of them */
-    const char *state, *out, *name, *listen, *tls_cert, *tls_key;
+    struct text seed_set, name_set, board_set; /* more of them */
+    const char *state, *out, *name, *board, *listen, *tls_cert, *tls_key;
     struct option_uint seed;
     bool no_tune, dry_run, json;
 };
@@ -53,6 +54,8 @@ static int parse_arguments(struct run_arguments *a, int argc, char **argv,
         {"out", 0, OPTION_TEXT, "DIR",
          "where the model goes (the run's folder in the state)", &a->out},
         {"name", 0, OPTION_TEXT, "NAME", "name of the run", &a->name},
+        {"tensorboard", 0, OPTION_TEXT, "DIR",
+         "where TensorBoard's event files go while it runs", &a->board},
         {"json", 0, OPTION_FLAG, NULL,
          "the result as one JSON object, last line on stdout", &a->json},
         {"listen", 0, OPTION_TEXT, "ADDR",
@@ -90,8 +93,39 @@ static int add_set(struct run_arguments *a, const struct text *set)
     return EXIT_DONE;
 }
 
-/* --seed and --name are values of the configuration: put in behind those of
- * --set, they are checked and kept like them. */
+/* As JSON, so that a name like 12 stays a text. */
+static int add_text_set(struct run_arguments *a, struct text *set,
+                        const char *key, const char *value)
+{
+    json_t *text = json_string(value);
+    char *json = text ? json_write(text, 0) : NULL;
+
+    json_decref(text);
+    if (!json) {
+        console_error("--%s: expected a text in UTF-8", key);
+        return EXIT_USAGE;
+    }
+    text_printf(set, "%s=%s", key, json);
+    mem_free(json);
+    return add_set(a, set);
+}
+
+/* A folder of the command line starts here, not at the configuration. */
+static int add_board_set(struct run_arguments *a)
+{
+    char path[FILE_PATH_MAX];
+    struct fault f = {0};
+    enum err err = folder_absolute(a->board, path, &f);
+
+    if (err) {
+        console_error("--tensorboard: %s", f.text);
+        return err == ERR_IO ? EXIT_IO : EXIT_USAGE;
+    }
+    return add_text_set(a, &a->board_set, "tensorboard", path);
+}
+
+/* --seed, --name and --tensorboard are values of the configuration: put in
+ * behind those of --set, they are checked and kept like them. */
 static int add_own_sets(struct run_arguments *a)
 {
     int code = EXIT_DONE;
@@ -101,20 +135,10 @@ static int add_own_sets(struct run_arguments *a)
                     (unsigned long long)a->seed.value);
         code = add_set(a, &a->seed_set);
     }
-    if (a->name && code == EXIT_DONE) {
-        /* As JSON, so that a name like 12 stays a text. */
-        json_t *name = json_string(a->name);
-        char *json = name ? json_write(name, 0) : NULL;
-
-        json_decref(name);
-        if (!json) {
-            console_error("--name: expected a text in UTF-8");
-            return EXIT_USAGE;
-        }
-        text_printf(&a->name_set, "name=%s", json);
-        mem_free(json);
-        code = add_set(a, &a->name_set);
-    }
+    if (a->name && code == EXIT_DONE)
+        code = add_text_set(a, &a->name_set, "name", a->name);
+    if (a->board && code == EXIT_DONE)
+        code = add_board_set(a);
     return code;
 }
 
@@ -175,5 +199,6 @@ int verb_run(int argc, char **argv)
     run_config_free(config);
     text_deinit(&a.seed_set);
     text_deinit(&a.name_set);
+    text_deinit(&a.board_set);
     return code;
 }

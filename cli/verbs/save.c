@@ -1,9 +1,10 @@
 /* `mltune save RUN`: a model from a run's snapshot, without going on with the
  * run: what is trained is not lost, whatever became of the rest. */
 #include "base/file_io.h"
+#include "base/host/machine_io.h"
 #include "base/json/json.h"
-#include "base/machine_io.h"
 #include "base/mem.h"
+#include "base/run_files.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -14,8 +15,10 @@
 #include "cli/run/session.h"
 #include "cli/state/model_io.h"
 #include "cli/state/replay.h"
+#include "ps/disk/reopen_io.h"
 #include "ps/node/app_plugin_io.h"
 #include "ps/node/host_io.h"
+#include "ps/node/kept_io.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,10 +28,13 @@
 static const char details[] = RUN_OPERAND
     " The model\n"
     "of its newest snapshot is written, with the same files as the run's own. "
-    "The data\n"
-    "are loaded for what the application adds. A snapshot that is damaged is "
-    "passed\n"
-    "over for the one before. The run stays as it is, and may go on meanwhile.";
+    "No data\n"
+    "are needed (but by a plug-in that keeps nothing of them). A snapshot that "
+    "is\n"
+    "damaged is passed over for the one before. The run stays as it is, and "
+    "may "
+    "go on\n"
+    "meanwhile.";
 
 struct save_arguments {
     const char *state, *from, *out;
@@ -43,7 +49,11 @@ struct save {
     char out[FILE_PATH_MAX];    /* the model's, absolute */
     struct replayed run;
     struct run_config *config; /* owned */
-    struct host *host;         /* owned: the application and its data */
+    const struct mlt_app_ops *app;
+    char kept[FILE_PATH_MAX]; /* what the run kept of its data */
+    bool keeps;               /* that serves, and no data are loaded */
+    struct mlt_ps *ps;        /* owned: the snapshot then */
+    struct host *host;        /* owned: else the application and its data */
     const struct history_snapshot *from;
     char path[FILE_PATH_MAX]; /* of the folder that was read */
     branch_id branch;         /* that it became */
@@ -73,22 +83,36 @@ static json_t *alone(const struct run_config *c)
 static enum err open_host(struct save *s, struct fault *f)
 {
     const struct run_config *c = s->config;
-    const char *plugin =
-        json_string_value(json_object_get(c->app_settings, "plugin"));
     struct host_config h = {
-        .app = c->app->ops, .folder = c->folder, .seed = c->seed};
-    json_t *config;
-    enum err err = plugin ? app_plugin_open(plugin, &h.app, f) : ERR_OK;
+        .app = s->app, .folder = c->folder, .seed = c->seed};
+    json_t *config = alone(c);
+    enum err err;
 
-    if (err)
-        return err;
-    config = alone(c);
     if (!config)
         return fault_set(f, ERR_NOMEM, "out of memory");
     h.config = config;
     err = host_open(&h, &s->host, f);
     json_decref(config);
     return err;
+}
+
+/* The application; with its data where the run kept nothing of them. */
+static enum err open_app(struct save *s, struct fault *f)
+{
+    const char *plugin =
+        json_string_value(json_object_get(s->config->app_settings, "plugin"));
+    char sub[RUN_ID_MAX + 64];
+    enum err err;
+
+    s->app = s->config->app->ops;
+    err = plugin ? app_plugin_open(plugin, &s->app, f) : ERR_OK;
+    snprintf(sub, sizeof(sub), "runs/%s/" RUN_KEPT, s->run.id);
+    if (!err)
+        err = file_join(s->kept, s->state, sub, f);
+    if (err)
+        return err;
+    s->keeps = app_keeps(s->app) && kept_there(s->kept);
+    return s->keeps ? ERR_OK : open_host(s, f);
 }
 
 /* ---- the snapshot -------------------------------------------------------- */
@@ -116,7 +140,10 @@ static enum err read_snapshot(struct save *s, const struct history_snapshot *h,
     if (err)
         return err;
     s->branch++; /* a number that is new to the host */
-    err = host_restore(s->host, s->branch, s->path, f);
+    mlt_ps_free(s->ps);
+    s->ps = NULL;
+    err = s->keeps ? ps_reopen(s->path, s->branch, 0, &s->ps, f)
+                   : host_restore(s->host, s->branch, s->path, f);
     if (err)
         return err;
     s->from = h;
@@ -205,7 +232,8 @@ static enum err write_model(struct save *s, struct fault *f)
 
     if (err)
         return err;
-    err = host_save(s->host, s->branch, tmp, NULL, &data, f);
+    err = s->keeps ? kept_save(s->app, s->kept, s->ps, s->branch, tmp, &data, f)
+                   : host_save(s->host, s->branch, tmp, NULL, &data, f);
     if (!err)
         err = model_write_epoch(tmp, &s->run.history, epoch_of(s), s->run.id,
                                 s->folder, s->config->effective, data, f);
@@ -325,7 +353,7 @@ static int save(struct save *s, const char *word)
         return err == ERR_EXIST ? EXIT_USAGE : EXIT_IO;
     }
     if (history_snapshots_len(&s->run.history) > 0)
-        err = open_host(s, &f);
+        err = open_app(s, &f);
     if (err) {
         console_error("the application cannot be opened: %s", f.text);
         return exit_code_of(err);
@@ -386,6 +414,7 @@ int verb_save(int argc, char **argv)
     if (code != OPTIONS_GO_ON)
         return code;
     code = save(&s, run);
+    mlt_ps_free(s.ps);
     host_close(s.host);
     run_config_free(s.config);
     replayed_deinit(&s.run);

@@ -4,11 +4,11 @@
 #include "api/service/server_io.h"
 #include "apps/data/data_root.h"
 #include "base/deadlines.h"
+#include "base/host/machine_io.h"
+#include "base/host/notify_io.h"
 #include "base/json/json.h"
 #include "base/log.h"
-#include "base/machine_io.h"
 #include "base/mem.h"
-#include "base/notify_io.h"
 #include "base/talk_io.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -17,8 +17,8 @@
 #include "cli/basics/verbs.h"
 #include "cli/config/config_table.h"
 #include "cli/config/registry.h"
+#include "cli/service/seat.h"
 #include "cli/service/supervisor.h"
-#include "cli/state/address_io.h"
 #include "cli/state/replay.h"
 
 #include <errno.h>
@@ -45,14 +45,15 @@ struct serve_arguments {
     const char *upload, *uploads;
     struct option_uint slots, workers, silence, keep, keep_days;
     struct option_list hook_hosts;
-    bool programs, remove_resumable, hook_private;
+    const char *idle;
+    bool programs, remove_resumable, hook_private, leave_queued;
 };
 
 struct service {
     char state[FILE_PATH_MAX], data[PATH_MAX];
-    char url_path[FILE_PATH_MAX];
     char token[TOKEN_LEN_MAX + 1];
-    int signal_fd, lock_fd;
+    int signal_fd;
+    struct seat seat;
     json_t *schema;
     struct config_schemas *schemas;
     struct view *view;
@@ -83,9 +84,9 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
          "its certificate (PEM): https, and any address", &a->tls_cert},
         {"tls-key", 0, OPTION_TEXT, "FILE", "the certificate's key (PEM)",
          &a->tls_key},
-        {"read", 0, OPTION_TEXT, "WHO",
-         "who may read on loopback without the token: everyone, user (this "
-         "user's processes) or token (nobody, the default)",
+        {"read", 0, OPTION_TEXT, "everyone|user|token",
+         "who may read on loopback without the token; user: this user's "
+         "processes, token: nobody, the default",
          &a->read},
         {"state", 0, OPTION_TEXT, "DIR",
          "where runs are kept (" STATE_DEFAULT ")", &a->state},
@@ -115,6 +116,14 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
          "a run whose tuner gives no sign of life for so long is started again "
          "(300)",
          &a->silence},
+        {"idle", 0, OPTION_TEXT, "TIME",
+         "end when nothing runs, and nobody has asked for so long, as 30m "
+         "(never)",
+         &a->idle},
+        {"leave-queued", 0, OPTION_FLAG, NULL,
+         "begin no run that waits in the state folder until it is continued; "
+         "another service takes this one's place",
+         &a->leave_queued},
         {"allow-programs", 0, OPTION_FLAG, NULL,
          "submitted configurations may name apps and searchers that are "
          "programs or shared objects",
@@ -138,15 +147,6 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
     return options_parse(&usage, argc, argv, &operands);
 }
 
-static bool parse_size(const char *text, uint64_t least, uint64_t *out)
-{
-    json_t *value = json_string(text);
-    bool ok = value && json_to_bytes(value, out) && *out >= least;
-
-    json_decref(value);
-    return ok;
-}
-
 static int check_uploads(const struct serve_arguments *a,
                          struct upload_place *out)
 {
@@ -156,7 +156,7 @@ static int check_uploads(const struct serve_arguments *a,
     *out = (struct upload_place){.file_max = UPLOAD_FILE_MAX,
                                  .all_max = UPLOAD_ALL_MAX};
     for (int i = 0; i < 2; i++)
-        if (text[i] && !parse_size(text[i], 0, size[i])) {
+        if (text[i] && !options_size(text[i], 0, size[i])) {
             console_error("--%s: expected a size such as 8GiB, found \"%s\"",
                           i ? "uploads" : "upload", text[i]);
             return EXIT_USAGE;
@@ -194,6 +194,7 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
     uint64_t slots = a->slots.given ? a->slots.value : 1;
     uint64_t workers = a->workers.given ? a->workers.value : machine_cores("");
     uint64_t memory = machine_memory("") / 2;
+    double idle = 0;
     uint64_t silence =
         a->silence.given ? a->silence.value : DEADLINE_TUNER_SIGN_MS / 1000;
 
@@ -215,12 +216,18 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
         console_error("--workers: expected 1 to 4096");
         return EXIT_USAGE;
     }
-    if (a->memory && !parse_size(a->memory, 1 << 20, &memory)) {
+    if (a->memory && !options_size(a->memory, 1 << 20, &memory)) {
         console_error("--memory: expected a size such as 8GiB, at least 1MiB, "
                       "found \"%s\"",
                       a->memory);
         return EXIT_USAGE;
     }
+    if (a->idle && !options_time(a->idle, SERVE_IDLE_MAX, &idle)) {
+        console_error("--idle: " SERVE_IDLE_EXPECTED ", found \"%s\"", a->idle);
+        return EXIT_USAGE;
+    }
+    o->idle = (time_ns)(idle * 1e9);
+    o->leaves_queue = a->leave_queued;
     if (check_uploads(a, &o->uploads) != EXIT_DONE ||
         check_keep(a, &o->keep) != EXIT_DONE)
         return EXIT_USAGE;
@@ -259,29 +266,6 @@ static void allow_files(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* One service a state folder: two would start the same runs. */
-static enum err lock_state(struct service *s, struct fault *f)
-{
-    char path[FILE_PATH_MAX];
-    pid_t pid = 0;
-    enum err err = file_join(path, s->state, SERVE_LOCK, f);
-
-    if (!err)
-        err = file_lock(path, &s->lock_fd, f);
-    if (!err)
-        err = file_join(s->url_path, s->state, SERVE_URL, f);
-    /* The address of one that was killed: its port may be another program's. */
-    if (!err)
-        file_remove(s->url_path);
-    if (err != ERR_BUSY)
-        return err;
-    file_locked(path, &pid);
-    return fault_set(f, ERR_BUSY,
-                     "a service (process %ld) has the state folder %s already: "
-                     "use that one, or name another --state",
-                     (long)pid, s->state);
-}
-
 static enum err make_view(struct service *s, struct fault *f)
 {
     struct view_options view = {.registry = cli_registry(),
@@ -307,18 +291,12 @@ static enum err make_view(struct service *s, struct fault *f)
     return ERR_OK;
 }
 
-/* The page's next one-time address, for whoever may read the state folder. In
- * the HTTP thread, or before there is one. */
+/* In the HTTP thread, or before there is one. */
 static void keep_page(void *ctx, const char *code)
 {
     const struct service *s = ctx;
-    char path[FILE_PATH_MAX], line[128];
 
-    if (file_join(path, s->state, SERVE_PAGE, NULL) != ERR_OK)
-        return;
-    snprintf(line, sizeof(line), "enter?code=%s", code);
-    if (!code[0] || file_write(path, line, strlen(line), NULL) != ERR_OK)
-        file_remove(path);
+    seat_page(&s->seat, code);
 }
 
 static enum err start_server(struct service *s, const struct serve_arguments *a,
@@ -345,8 +323,8 @@ static enum err start_server(struct service *s, const struct serve_arguments *a,
     if (api_server_no_local(s->server))
         console_note("%s: the command line uses the address and the token",
                      api_server_no_local(s->server));
-    return address_write(s->url_path, api_server_url(s->server),
-                         !api_server_no_local(s->server), f);
+    return seat_say(&s->seat, api_server_url(s->server),
+                    !api_server_no_local(s->server), f);
 }
 
 /* Runs take data from the data folder alone, and nothing from the state folder
@@ -384,7 +362,8 @@ static enum err set_up(struct service *s, const struct serve_arguments *a,
     if (!err)
         err = confine(s, f);
     if (!err)
-        err = lock_state(s, f);
+        err = seat_take(&s->seat, s->state, s->options.leaves_queue,
+                        s->signal_fd, f);
     if (!err)
         err = make_view(s, f);
     if (!err)
@@ -428,6 +407,13 @@ static void say_alive(void *ctx)
         notify_beat(&s->notify, now);
 }
 
+static time_ns used(void *ctx)
+{
+    const struct service *s = ctx;
+
+    return api_server_used(s->server);
+}
+
 static int serve(struct service *s)
 {
     struct supervisor *v = &s->supervisor;
@@ -438,6 +424,7 @@ static int serve(struct service *s)
     s->options.uploads.state = s->state;
     s->options.token = s->token;
     s->options.turned = say_alive;
+    s->options.used = used;
     s->options.ctx = s;
     *v = (struct supervisor){.o = &s->options,
                              .fleet = &s->fleet,
@@ -448,18 +435,14 @@ static int serve(struct service *s)
     notify_say(&s->notify, "READY=1");
     number = supervisor_run(v);
     notify_say(&s->notify, "STOPPING=1");
-    return EXIT_SIGNAL + number;
+    if (number == 0)
+        console_note("nobody has asked for %g s: the service ends",
+                     (double)s->options.idle * 1e-9);
+    return number ? EXIT_SIGNAL + number : EXIT_DONE;
 }
 
 static void tear_down(struct service *s)
 {
-    char page[FILE_PATH_MAX];
-
-    if (s->url_path[0]) {
-        file_remove(s->url_path);
-        if (file_join(page, s->state, SERVE_PAGE, NULL) == ERR_OK)
-            file_remove(page);
-    }
     api_server_stop(s->server);
     if (s->fleet_open)
         fleet_close(&s->fleet);
@@ -467,8 +450,7 @@ static void tear_down(struct service *s)
     desk_free(s->desk);
     json_decref(s->schema);
     config_schemas_free(s->schemas);
-    if (s->lock_fd >= 0)
-        close(s->lock_fd);
+    seat_leave(&s->seat);
     signals_close(s->signal_fd);
     talk_hurry(false);
     notify_close(&s->notify);
@@ -505,7 +487,7 @@ int verb_serve(int argc, char **argv)
         console_error("out of memory");
         return EXIT_RUN_FAILED;
     }
-    s->signal_fd = s->lock_fd = -1;
+    s->signal_fd = s->seat.lock_fd = -1;
     notify_open(&s->notify);
     allow_files();
     code = check_arguments(&a, s);

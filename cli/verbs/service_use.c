@@ -2,6 +2,7 @@
 
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
+#include "cli/remote/refusal.h"
 #include "cli/state/source.h"
 
 #include <assert.h>
@@ -40,17 +41,19 @@ const char *service_text(const json_t *o, const char *name)
     return text ? text : "";
 }
 
+void service_say_refusal(const struct client_answer *answer)
+{
+    struct text said = {0};
+
+    refusal_say(answer->status, answer->json, &said);
+    console_error("%s",
+                  text_lost(&said) ? "out of memory" : text_so_far(&said));
+    text_deinit(&said);
+}
+
 int service_refusal(const struct client_answer *answer)
 {
-    const json_t *e;
-    size_t i;
-
-    console_error("%s", service_text(answer->json, "detail"));
-    json_array_foreach(json_object_get(answer->json, "errors"), i, e)
-    {
-        console_line(stderr, "  %s: %s", service_text(e, "pointer"),
-                     service_text(e, "detail"));
-    }
+    service_say_refusal(answer);
     switch (answer->status) {
     case 400:
     case 422:
@@ -60,12 +63,13 @@ int service_refusal(const struct client_answer *answer)
     case 507:
         return EXIT_IO;
     default:
-        return EXIT_RUN_FAILED;
+        return refusal_is_ours(answer->status) ? EXIT_USAGE : EXIT_RUN_FAILED;
     }
 }
 
 int service_exit_code(enum err err)
 {
-    return err == ERR_NODE || err == ERR_NOENT ? EXIT_NO_SERVER
-                                               : exit_code_of(err);
+    if (err == ERR_NODE || err == ERR_NOENT)
+        return EXIT_NO_SERVER;
+    return err == ERR_INVAL ? EXIT_USAGE : exit_code_of(err);
 }

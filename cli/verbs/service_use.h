@@ -25,7 +25,10 @@ enum err service_find(const char *state, const char *server,
 /* Exit code of a verb that could not ask. */
 int service_exit_code(enum err err);
 
-/* Says on stderr what the service refused, and why; the verb's exit code. */
+/* Says on stderr what a server refused, and why. */
+void service_say_refusal(const struct client_answer *answer);
+
+/* The same of the service; the verb's exit code. */
 int service_refusal(const struct client_answer *answer);
 
 /* Text @name of the object @o; "" where it has none. */

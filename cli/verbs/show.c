@@ -2,9 +2,12 @@
  */
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
+#include "cli/basics/fold.h"
 #include "cli/basics/options.h"
 #include "cli/basics/verbs.h"
 #include "cli/state/render.h"
+
+#include <unistd.h>
 
 static int print(const struct run_answers *a, bool json)
 {
@@ -12,7 +15,12 @@ static int print(const struct run_answers *a, bool json)
     int code;
 
     if (!json) {
-        render_run(a, stdout);
+        struct render_screen screen = {.columns = fold_width(STDOUT_FILENO),
+                                       .rows = fold_rows(STDOUT_FILENO)};
+
+        if (options_verbose())
+            screen.rows = 0;
+        render_run(a, &screen, stdout);
         return EXIT_DONE;
     }
     o = render_answers(a);
@@ -53,7 +61,8 @@ int verb_show(int argc, char **argv)
     const struct usage usage = {
         .verb = "show",
         .operands = "RUN",
-        .details = RUN_OPERAND,
+        .details = RUN_OPERAND "\nOne screen; -v adds all trials, epochs and "
+                               "decisions.",
         .operands_min = 1,
         .operands_max = 1,
         .n = sizeof(options) / sizeof(*options),

@@ -36,8 +36,9 @@ extern "C" {
  * Applications of version 1 go on to run; they cannot predict. Version 3 added
  * `truth`, for the further scores of `mltune eval`. Version 4 calls `columns`,
  * `predict` and `truth` while it trains, too, for the configuration's "metric".
- * Version 5 added `data` of struct mlt_app_info. */
-#define MLT_APP_VERSION 5
+ * Version 5 added `data` of struct mlt_app_info. Version 6 added `keep` and
+ * `save_kept`. */
+#define MLT_APP_VERSION 6
 
 enum { MLT_DATA_MAX = 65536 }; /* bytes of mlt_app_info.data */
 
@@ -139,7 +140,8 @@ MLT_API void mlt_report(struct mlt_worker *w, double sum, uint64_t samples);
 
 /* Value of a tunable that the application declared itself; @fallback where this
  * run does not have it. (Learning rate, momentum and staleness act in the
- * parameter server; batch size in the order of the samples.) */
+ * parameter server; batch size in the order of the samples.) "learning_rate" is
+ * the rate that acts, for steps that the application takes itself. */
 MLT_API double mlt_tunable(const struct mlt_worker *w, const char *name,
                            double fallback);
 
@@ -210,6 +212,19 @@ struct mlt_app_ops {
      * `predict` runs in all workers of a node at the same time, as run_clock of
      * a testing clock does. */
     int (*truth)(void *app, uint64_t first, uint64_t count, double *out);
+
+    /* Since version 6, optional (NULL). As `save`, but called once, on the
+     * first node, when the data are loaded, and without any table: what `save`
+     * takes from the data alone goes into @dir and @json. `mltune save` makes
+     * a model of that and of a snapshot, also when the data are gone. Where
+     * `save` reads no tables it may be the same function. */
+    int (*keep)(void *app, const char *dir, char *json, size_t size,
+                struct mlt_error *err);
+    /* Optional beside it: the files in @dir, which has the tables, that `save`
+     * would have written there: of those that `keep` left in the folder @kept,
+     * and of its object @json. NULL: copies of them all. */
+    int (*save_kept)(const char *kept, const char *json, const char *dir,
+                     struct mlt_error *err);
 };
 
 /* The application that a plug-in defines. (In C++, too, this declaration gives

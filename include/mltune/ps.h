@@ -60,7 +60,10 @@ struct mlt_ps_options {
     size_t size;             /* sizeof(struct mlt_ps_options) */
     unsigned workers;        /* worker threads; 0: one a core */
     uint64_t memory_limit;   /* bytes for everything; 0: half of what is free */
-    const char *consistency; /* "bsp" (default), "ssp", "essp", "async", ... */
+    const char *consistency; /* "bsp" (default), "ssp", "essp", "async",
+                              * "barrier", or that with whom a read waits for:
+                              * "barrier?k=3", "barrier?fraction=0.5",
+                              * "barrier?k=3&slower_than=2" */
     unsigned staleness;      /* clocks a read may lag: ssp, essp, barrier */
     const char
         *update_rule;     /* of tables that name none: "sgd" (default), ... */
@@ -322,7 +325,7 @@ MLT_API unsigned mlt_worker_count(const struct mlt_worker *w);
  * bsp: in place, no copy; constant until the caller's next mlt_clock.
  * Else: the worker's cached copy. ssp, essp: at branch clock k it holds all
  * updates of branch clocks < k - staleness, and may hold newer ones. barrier:
- * those of half of the workers at least. async: whatever has come.
+ * those of as many workers as it says. async: whatever has come.
  * Blocks only where the consistency model has it wait; NULL if the run was
  * released by another worker's error while it waited. */
 MLT_API const void *mlt_get_row(struct mlt_worker *w, mlt_table table,

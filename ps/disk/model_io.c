@@ -2,6 +2,7 @@
 
 #include "base/disk_io.h"
 #include "base/npy_io.h"
+#include "ps/server/device.h"
 #include "ps/server/errors.h"
 #include "ps/server/forks.h"
 #include "ps/server/peers.h"
@@ -117,6 +118,11 @@ enum err ps_save(struct mlt_ps *ps, branch_id branch, const char *dir,
     assert(dir);
     if (!ps_has(ps, branch))
         return fault_set(f, ERR_NOENT, "save: there is no branch %u", branch);
+    if (device_flush(ps, branch))
+        return fault_set(f, ERR_IO,
+                         "save: branch %u did not come from its "
+                         "device",
+                         branch);
     for (mlt_table t = 0; t < ps_shape(ps)->tables; t++) {
         char path[PATH_BYTES];
         uint64_t written = 0;
@@ -192,6 +198,8 @@ enum err ps_load(struct mlt_ps *ps, const char *dir, struct fault *f)
     if (!active || active->type == BRANCH_KEPT)
         return fault_set(f, ERR_INVAL,
                          "load: the active branch cannot be written");
+    if (device_forget(ps, active->id))
+        return fault_set(f, ERR_IO, "load: the branch's device failed");
     for (mlt_table t = 0; t < ps_shape(ps)->tables; t++) {
         char path[PATH_BYTES];
         enum err err;

@@ -527,8 +527,10 @@ static enum err read_all(struct restore *r, enum branch_type type,
     }
     for (unsigned i = 0; i < shape->workers && type == BRANCH_KEPT; i++)
         store_seal(shape->worker[i].store, r->id);
-    forks_add(r->ps,
-              &(struct branch_entry){r->id, type, r->id, r->manifest.clock});
+    forks_add(r->ps, &(struct branch_entry){.id = r->id,
+                                            .type = type,
+                                            .of = r->id,
+                                            .clocks = r->manifest.clock});
     return ERR_OK;
 }
 

@@ -11,7 +11,8 @@ enum {
     VERSION_OLDEST = 1,
     VERSION_PREDICTS = 2,
     VERSION_TRUTH = 3,
-    VERSION_VALIDATES = 4
+    VERSION_VALIDATES = 4,
+    VERSION_KEEPS = 6
 };
 
 bool app_predicts(const struct mlt_app_ops *ops)
@@ -28,6 +29,11 @@ bool app_tells_truth(const struct mlt_app_ops *ops)
 bool app_validates(const struct mlt_app_ops *ops)
 {
     return app_tells_truth(ops) && ops->version >= VERSION_VALIDATES;
+}
+
+bool app_keeps(const struct mlt_app_ops *ops)
+{
+    return !ops->save || (ops->version >= VERSION_KEEPS && ops->keep);
 }
 
 /* The first part that @ops lacks, or NULL. */

@@ -32,4 +32,8 @@ bool app_tells_truth(const struct mlt_app_ops *ops);
 /* Whether it does both while it trains, of its validation data. */
 bool app_validates(const struct mlt_app_ops *ops);
 
+/* Whether a model can be made of a snapshot without its data: `save` takes
+ * nothing of them, or `keep` has kept it. */
+bool app_keeps(const struct mlt_app_ops *ops);
+
 #endif

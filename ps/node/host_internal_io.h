@@ -34,6 +34,7 @@ struct host {
     mlt_table cursor;
     bool barrier;        /* every clock ends with one */
     bool uses_staleness; /* the consistency model does */
+    bool uses_barrier_k;
     bool evaluate, predict;
     unsigned workers, nodes;
     struct host_lane *lane; /* [workers] */
@@ -52,5 +53,18 @@ struct host {
  * with @what where it has none. */
 enum err host_take_error(int code, const struct mlt_error *e, const char *what,
                          struct fault *f);
+
+/* An operation of the application that gives members for model.json. */
+typedef int host_text(void *app, const char *dir, char *json, size_t size,
+                      struct mlt_error *err);
+
+/* What @ask gives, as an object; {} for no text. Errors: those of the
+ * application, with its words; ERR_APP, ERR_FORMAT, ERR_NOMEM. */
+enum err host_take_text(host_text *ask, void *app, const char *dir,
+                        json_t **out, struct fault *f);
+
+/* The tables that a model has, as model.json lists them; NULL when out of
+ * memory. */
+json_t *host_saved_tables(const struct mlt_ps *ps);
 
 #endif

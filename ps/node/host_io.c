@@ -1,10 +1,10 @@
 #include "ps/node/host_io.h"
 
 #include "base/deadlines.h"
+#include "base/host/machine_io.h"
 #include "base/json/json.h"
 #include "base/json/problems.h"
 #include "base/json/schema.h"
-#include "base/machine_io.h"
 #include "base/mem.h"
 #include "ps/disk/model_io.h"
 #include "ps/node/app_plugin_io.h"
@@ -120,6 +120,15 @@ static const char *text_at(const json_t *config, const char *pointer,
     return s ? s : fallback;
 }
 
+/* 0: what the device has. */
+static uint64_t device_limit(const json_t *config)
+{
+    const json_t *limit = json_at(config, "/memory/device_limit");
+    uint64_t bytes = 0;
+
+    return limit && json_to_bytes(limit, &bytes) ? bytes : 0;
+}
+
 static uint64_t hold_slice(void *arg)
 {
     struct host *h = arg;
@@ -134,17 +143,42 @@ static void release_slice(void *arg, uint64_t clocks)
     slice_release(h->slice, clocks);
 }
 
+/* The model's name, or an object with the rule of a barrier, as the text that
+ * options have. */
+static enum err read_consistency(const json_t *config,
+                                 char out[CONSISTENCY_TEXT_MAX],
+                                 const struct consistency_ops **model,
+                                 struct fault *f)
+{
+    const json_t *rule = json_at(config, "/ps/consistency/barrier");
+    struct barrier_rule r = {
+        .k = (unsigned)json_number_value(json_object_get(rule, "k")),
+        .fraction = json_number_value(json_object_get(rule, "fraction")),
+        .slower_than = json_number_value(json_object_get(rule, "slower_than"))};
+
+    if (rule)
+        consistency_text(&r, out);
+    else
+        snprintf(out, CONSISTENCY_TEXT_MAX, "%s",
+                 text_at(config, "/ps/consistency", "bsp"));
+    return consistency_parse(out, model, &r, f);
+}
+
 static enum err new_ps(struct host *h, const struct host_config *c,
                        uint64_t memory, struct fault *f)
 {
     struct mlt_ps_options opt = MLT_PS_OPTIONS;
+    const struct consistency_ops *model;
+    char consistency[CONSISTENCY_TEXT_MAX];
     struct mlt_error e = {0};
     int code;
 
     assert(h->nodes > 0);
     opt.workers = h->workers;
     opt.memory_limit = memory;
-    opt.consistency = text_at(c->config, "/ps/consistency", "bsp");
+    if (read_consistency(c->config, consistency, &model, f))
+        return f->code;
+    opt.consistency = consistency;
     opt.update_rule = text_at(c->config, "/ps/update_rule", "sgd");
     opt.learning_rate = h->facts.defaults.learning_rate;
     opt.momentum = h->facts.defaults.momentum;
@@ -162,9 +196,10 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     code = mlt_ps_new(&opt, &h->ps, &e);
     if (code)
         return host_take_error(code, &e, "parameter server", f);
-    h->barrier = h->workers * h->nodes == 1 ||
-                 consistency_find(opt.consistency)->barrier;
-    h->uses_staleness = consistency_find(opt.consistency)->uses_staleness;
+    h->barrier = h->workers * h->nodes == 1 || model->barrier;
+    h->uses_staleness = model->uses_staleness;
+    h->uses_barrier_k = model->uses_barrier_k;
+    ps_set_device_memory(h->ps, device_limit(c->config));
     ps_set_cut(h->ps, &(struct ps_cut){hold_slice, release_slice, h});
     return ERR_OK;
 }
@@ -382,10 +417,10 @@ void host_close(struct host *h)
 {
     if (!h)
         return;
-    mlt_ps_free(h->ps);
     host_metric_close(h->metric);
-    if (h->app)
+    if (h->app) /* it may hold memory of the parameter server's device */
         h->facts.app->close(h->app);
+    mlt_ps_free(h->ps);
     slice_free(h->slice);
     for (unsigned i = 0; h->lane && i < h->workers; i++)
         mem_free(h->lane[i].ids);

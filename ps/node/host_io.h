@@ -96,6 +96,11 @@ json_t *host_tables(const struct host *h);
  * says nothing or what is none (the log has it then). */
 json_t *host_data(const struct host *h);
 
+/* Leaves in the folder @dir, unless it is there, what a model needs of the data
+ * (ps/node/kept_io.h): node 0, of an application that can. Where that fails the
+ * log has it, and `mltune save` will need the data. Slow. */
+void host_keep(struct host *h, const char *dir);
+
 /* ---- slices -------------------------------------------------------------- */
 
 /* Learning rate and momentum of a branch with @setting act from here on, until

@@ -1,16 +1,19 @@
 /* The model of a branch, saved: its tables and what the application adds. */
 #include "base/file_io.h"
 #include "base/json/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "ps/disk/model_io.h"
 #include "ps/disk/restore_io.h"
+#include "ps/node/app_plugin_io.h"
 #include "ps/node/host_internal_io.h"
+#include "ps/node/kept_io.h"
 
 #include <assert.h>
 
 #include <string.h>
 
-static json_t *table_list(const struct mlt_ps *ps)
+json_t *host_saved_tables(const struct mlt_ps *ps)
 {
     static const char *const types[] = {
         [MLT_F32] = "f32", [MLT_I32] = "i32", [MLT_F64] = "f64"};
@@ -32,24 +35,18 @@ static json_t *table_list(const struct mlt_ps *ps)
     return list;
 }
 
-/* The application's part of model.json; {} where it adds nothing. */
-static enum err save_app(struct host *h, const char *dir, json_t **out,
-                         struct fault *f)
+enum err host_take_text(host_text *ask, void *app, const char *dir,
+                        json_t **out, struct fault *f)
 {
     struct mlt_error e = {0};
+    char *text = mem_calloc(1, HOST_SAVE_BYTES);
     enum err err = ERR_OK;
-    char *text;
     int code;
 
     *out = NULL;
-    if (!h->facts.app->save) {
-        *out = json_object();
-        return *out ? ERR_OK : fault_set(f, ERR_NOMEM, "save: out of memory");
-    }
-    text = mem_calloc(1, HOST_SAVE_BYTES);
     if (!text)
         return fault_set(f, ERR_NOMEM, "save: out of memory");
-    code = h->facts.app->save(h->app, dir, text, HOST_SAVE_BYTES, &e);
+    code = ask(app, dir, text, HOST_SAVE_BYTES, &e);
     if (code)
         err = host_take_error(code, &e, "saving the model", f);
     else if (!text[0])
@@ -65,6 +62,27 @@ static enum err save_app(struct host *h, const char *dir, json_t **out,
     }
     mem_free(text);
     return err;
+}
+
+/* The application's part of model.json; {} where it adds nothing. */
+static enum err save_app(struct host *h, const char *dir, json_t **out,
+                         struct fault *f)
+{
+    if (h->facts.app->save)
+        return host_take_text(h->facts.app->save, h->app, dir, out, f);
+    *out = json_object();
+    return *out ? ERR_OK : fault_set(f, ERR_NOMEM, "save: out of memory");
+}
+
+void host_keep(struct host *h, const char *dir)
+{
+    struct fault f = {0};
+
+    assert(h && dir);
+    if (ps_node(h->ps) > 0 || !app_keeps(h->facts.app) || kept_there(dir))
+        return;
+    if (kept_write(h->facts.app, h->app, dir, &f))
+        log_event(LOG_WARN, "nothing_kept", "reason=\"%s\"", f.text);
 }
 
 enum err host_save(struct host *h, branch_id branch, const char *dir,
@@ -85,7 +103,7 @@ enum err host_save(struct host *h, branch_id branch, const char *dir,
         err = save_app(h, dir, &app, f);
     if (err)
         return err;
-    tables = table_list(h->ps);
+    tables = host_saved_tables(h->ps);
     *data = json_pack("{s:o, s:o}", "tables", tables, "app", app);
     return *data ? ERR_OK : fault_set(f, ERR_NOMEM, "save: out of memory");
 }

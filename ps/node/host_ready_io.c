@@ -25,10 +25,19 @@ static bool rules_use(const struct host *h, bool momentum)
 }
 
 static bool add_acting(json_t *out, const struct acting_run *run,
-                       const char *name)
+                       const char *name, bool in_app)
 {
-    return acting_why_not(run, name, true) != ACTING ||
+    return acting_why_not(run, name, in_app) != ACTING ||
            json_array_append_new(out, json_string(name)) == 0;
+}
+
+static bool has_own(const struct mlt_app_ops *app, const char *name)
+{
+    const char *const *own = app->tunables;
+
+    while (own && *own && strcmp(*own, name) != 0)
+        own++;
+    return own && *own;
 }
 
 json_t *host_tunables(const struct host *h)
@@ -39,6 +48,7 @@ json_t *host_tunables(const struct host *h)
         .uses_learning_rate = rules_use(h, false),
         .uses_momentum = rules_use(h, true),
         .uses_staleness = h->uses_staleness,
+        .uses_barrier_k = h->uses_barrier_k,
         .batch_clocks = h->facts.order.parts == 0,
     };
     const char *const *name = h->facts.app->tunables;
@@ -46,8 +56,11 @@ json_t *host_tunables(const struct host *h)
     bool added = out != NULL;
 
     for (; added && name && *name; name++)
-        added = add_acting(out, &run, *name);
-    added = added && add_acting(out, &run, "bandwidth_mbps"); /* in any app */
+        added = add_acting(out, &run, *name, true);
+    /* In any app, unless it has one of its own by that name. */
+    added = added &&
+            (has_own(h->facts.app, "k") || add_acting(out, &run, "k", false));
+    added = added && add_acting(out, &run, "bandwidth_mbps", false);
     if (!added) {
         json_decref(out);
         return NULL;

@@ -23,6 +23,8 @@ double mlt_tunable(const struct mlt_worker *w, const char *name,
 {
     const struct host_lane *l = ps_worker_user(w);
 
+    if (l && strcmp(name, "learning_rate") == 0)
+        return l->host->setting.learning_rate;
     return l ? node_setting_own(&l->host->setting, name, fallback) : fallback;
 }
 
@@ -188,10 +190,14 @@ static enum err apply_setting(struct host *h, const struct host_slice *s,
     if (err)
         return err;
     h->setting = *s->setting;
-    if (s->type == BRANCH_PROBE) /* measures the loss and learns nothing */
+    if (s->type == BRANCH_PROBE) {    /* measures the loss and learns nothing */
+        h->setting.learning_rate = 0; /* as mlt_tunable says it */
         err = ps_set_learning_rate(h->ps, 0);
+    }
     if (!err)
         err = ps_set_staleness(h->ps, h->setting.staleness);
+    if (!err)
+        err = ps_set_quorum(h->ps, h->setting.barrier_k);
     if (!err)
         err = ps_set_bandwidth(h->ps, h->setting.bandwidth_mbps);
     return err ? fault_set(f, err, "setting: %s", err_text(err)) : ERR_OK;

@@ -1,8 +1,8 @@
 #include "ps/node/node_io.h"
 
 #include "base/file_io.h"
+#include "base/host/machine_io.h"
 #include "base/log.h"
-#include "base/machine_io.h"
 #include "base/mem.h"
 #include "ps/disk/backup_io.h"
 #include "ps/node/node_internal_io.h"

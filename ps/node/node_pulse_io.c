@@ -34,18 +34,23 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void look_at_branches(struct msg_beat *beat, const struct mlt_ps *ps)
+/* Returns what all branches refer to, each counted by itself. */
+static uint64_t look_at_branches(struct msg_beat *beat, const struct mlt_ps *ps)
 {
+    uint64_t alone = 0;
+
     beat->held = 0;
     for (size_t i = 0; i < ps_branches(ps); i++) {
         branch_id id = ps_branch_at(ps, i);
         struct store_held held = ps_held(ps, id);
         struct msg_held h = {id, held.shared_bytes, held.private_bytes};
 
+        alone += held.shared_bytes + held.private_bytes;
         if (id < NODE_OWN_BRANCH)
             keep_largest(beat, &h);
     }
     qsort(beat->hold, beat->held, sizeof(beat->hold[0]), by_number);
+    return alone;
 }
 
 void pulse_look(struct pulse *p, const struct mlt_ps *ps)
@@ -53,6 +58,7 @@ void pulse_look(struct pulse *p, const struct mlt_ps *ps)
     struct msg_beat *beat = &p->beat;
     time_ns now = clock_monotonic(), cost;
     struct store_stats stats;
+    uint64_t alone;
 
     if (now < p->due)
         return;
@@ -64,7 +70,9 @@ void pulse_look(struct pulse *p, const struct mlt_ps *ps)
     beat->chunks_private = stats.chunks_private;
     beat->bytes_copied = stats.bytes_copied;
     beat->branches = stats.branches;
-    look_at_branches(beat, ps);
+    alone = look_at_branches(beat, ps);
+    beat->memory_saved_bytes =
+        alone > stats.held_bytes ? alone - stats.held_bytes : 0;
     cost = clock_monotonic() - now;
     p->due = now + cost * LOOK_SHARE;
     if (p->due < now + LOOK_NS)

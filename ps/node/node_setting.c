@@ -73,6 +73,12 @@ static enum err set_value(struct node_setting *s, const char *name,
                              "staleness: expected a whole number from 0 to %d",
                              PS_STALENESS_MAX);
         s->staleness = (unsigned)x;
+    } else if (strcmp(name, "k") == 0 && !is_listed(app, name)) {
+        if (!whole(value, 1, PS_QUORUM_MAX, &x))
+            return fault_set(f, ERR_INVAL,
+                             "k: expected a whole number from 1 to %d",
+                             PS_QUORUM_MAX);
+        s->barrier_k = (unsigned)x;
     } else if (strcmp(name, "batch_size") == 0) {
         if (!whole(value, 1, SETTING_BATCH_MAX, &x))
             return fault_set(f, ERR_INVAL,
@@ -97,9 +103,9 @@ static enum err set_value(struct node_setting *s, const char *name,
 
 static bool is_known(const char *name)
 {
-    static const char *const known[] = {"learning_rate",  "momentum",
-                                        "staleness",      "batch_size",
-                                        "bandwidth_mbps", NULL};
+    static const char *const known[] = {
+        "learning_rate",  "momentum", "staleness", "batch_size",
+        "bandwidth_mbps", "k",        NULL};
 
     return is_listed(known, name);
 }

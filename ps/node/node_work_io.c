@@ -2,7 +2,7 @@
 #include "ps/node/app_plugin_io.h"
 #include "ps/node/node_internal_io.h"
 
-#include "base/confine_io.h"
+#include "base/host/confine_io.h"
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -18,13 +18,19 @@
 
 /* ---- slow operations ----------------------------------------------------- */
 
+static void load(struct errand *e, struct fault *f)
+{
+    if (host_open(&e->config, &e->host, f) == ERR_OK && e->held.config.keep)
+        host_keep(e->host, e->held.config.keep);
+}
+
 static void run_errand(void *arg)
 {
     struct errand *e = arg;
     struct fault *f = &e->result.fault;
 
     if (e->kind == MSG_CONFIG)
-        host_open(&e->config, &e->host, f);
+        load(e, f);
     else if (e->kind == MSG_SAVE)
         host_save(e->host, e->path.branch, e->path.path, &e->result.bytes,
                   &e->result.data, f);
@@ -72,7 +78,10 @@ static enum err prepare_load(struct node_server *s, const struct msg_config *m,
     e->held.kind = MSG_CONFIG;
     e->held.config.config = json_deep_copy(m->config);
     e->held.config.folder = mem_strdup(m->folder);
-    if (!e->held.config.config || !e->held.config.folder)
+    if (m->keep)
+        e->held.config.keep = mem_strdup(m->keep);
+    if (!e->held.config.config || !e->held.config.folder ||
+        (m->keep && !e->held.config.keep))
         return fault_set(f, ERR_NOMEM, "no memory for the configuration");
     e->config = (struct host_config){.app = app,
                                      .config = e->held.config.config,

@@ -38,14 +38,17 @@ struct field {
     (1u << FRAME_F32 | 1u << FRAME_I32 | 1u << FRAME_F64 | 1u << FRAME_F16)
 #define CLOCKS (1u << FRAME_I64)
 
-enum { FIELDS_MAX = 6 };
+enum { FIELDS_MAX = 7 };
 
 static const struct kind {
     const char *name;
     unsigned records;
     struct field field[FIELDS_MAX]; /* ends at bytes == 0 */
 } kinds[FRAME_KIND_COUNT] = {
-    [FRAME_HELLO] = {"hello", 0, {FIELD(nodes), FIELD(workers), FIELD(layout)}},
+    [FRAME_HELLO] = {"hello",
+                     0,
+                     {FIELD(nodes), FIELD(workers), FIELD(layout),
+                      FIELD(options)}},
     [FRAME_ACK] = {"ack", 0, {FIELD(through)}},
     [FRAME_UPDATE] = {"update",
                       VALUES,
@@ -70,7 +73,7 @@ static const struct kind {
     [FRAME_BEGIN] = {"begin",
                      0,
                      {FIELD(op), FIELD(branch), FIELD(clock), FIELD(staleness),
-                      FIELD(learning_rate), FIELD(momentum)}},
+                      FIELD(learning_rate), FIELD(momentum), FIELD(quorum)}},
     [FRAME_DONE] = {"done", 0, {FIELD(op), FIELD(code)}},
     [FRAME_FITS] = {"fits", 0, {FIELD(fits)}},
     [FRAME_CUT] = {"cut", 0, {{0, 0}}},

@@ -33,7 +33,7 @@ enum {
 
 /* Append-only: the numbers go over the wire. */
 enum frame_kind {
-    FRAME_HELLO = 1, /* who I am: nodes, workers, layout */
+    FRAME_HELLO = 1, /* who I am: nodes, workers, layout, options */
     FRAME_ACK,       /* through: all up to this sequence number came */
     FRAME_UPDATE,    /* table, worker, clock; rows with sums */
     FRAME_CLOCK,     /* table (or all), worker, clock, seconds: it has ended;
@@ -46,7 +46,7 @@ enum frame_kind {
     FRAME_DRAINED,   /* all workers' is applied */
     FRAME_FORK,      /* op, branch, parent, type */
     FRAME_FREE,      /* op, branch */
-    FRAME_BEGIN,     /* op, branch, clock, staleness, rate, momentum: a slice */
+    FRAME_BEGIN,     /* op, branch, clock, staleness, quorum, rate, momentum */
     FRAME_DONE,      /* op, code */
     FRAME_FITS,      /* fits: complete branches that its memory holds */
     FRAME_CUT,       /* end the slice soon */
@@ -91,6 +91,7 @@ struct frame {
 
     /* Fields; the kind says which are there. Others are 0. */
     uint32_t nodes, workers; /* workers: a node */
+    uint64_t options;        /* hash of what all nodes are started with alike */
     uint64_t layout;         /* hash of all tables' layouts or permutations */
     uint64_t through;
     uint32_t table;  /* or FRAME_ALL_TABLES where the kind allows it */
@@ -100,6 +101,7 @@ struct frame {
     uint64_t op;
     uint32_t branch, parent, type;
     uint32_t staleness;
+    uint32_t quorum; /* k of the model barrier, in place of its rule's; 0 */
     double learning_rate, momentum;
     uint32_t code;   /* enum err */
     uint64_t clocks; /* of a slice */

@@ -240,7 +240,7 @@ static bool may_read(struct shard *s, uint32_t table, uint32_t worker,
                                  .workers = s->workers,
                                  .self = worker,
                                  .staleness = s->staleness,
-                                 .quorum = s->opt.quorum};
+                                 .rule = s->rule};
 
     fill_status(s, table, s->status);
     *holds = s->opt.consistency->holds(&v);

@@ -94,7 +94,8 @@ struct shard_options {
     const struct table *table; /* [tables] partitioned for nodes * workers */
     uint32_t tables;
     const struct consistency_ops *consistency;
-    unsigned quorum; /* of the model barrier; 0: half of the workers */
+    struct barrier_rule rule; /* of the model barrier */
+    uint64_t options; /* as FRAME_HELLO has it; all nodes have the same */
     /* Snapshots of gradient sums, a table; 0: two a row
      * and node, at most 16 (ps/nodes/revision.h). */
     uint32_t snapshots_max;

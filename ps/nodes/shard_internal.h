@@ -88,6 +88,7 @@ struct shard {
     bool running;   /* begun, and not all workers have drained */
     bool writable;
     unsigned staleness;
+    struct barrier_rule rule; /* opt.rule with the slice's own k */
     struct rule_params params;
 
     struct shard_done done[SHARD_OPS_MAX]; /* answers not sent yet */

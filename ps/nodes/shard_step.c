@@ -366,6 +366,7 @@ static void begin_slice(struct shard *s, const struct frame *f, bool writable)
     s->running = true;
     s->writable = writable;
     s->staleness = f->staleness;
+    s->rule = barrier_rule_with(s->opt.rule, f->quorum);
     s->params.learning_rate = (float)f->learning_rate;
     s->params.momentum = (float)f->momentum;
     for (uint32_t i = 0; i < s->workers; i++) {
@@ -470,6 +471,11 @@ static enum err take_hello(const struct shard *s, const struct frame *f,
         return fault_set(fault, ERR_PROTO,
                          "node %u has other tables: start all with one "
                          "configuration and the same data",
+                         f->from);
+    if (f->options != s->opt.options)
+        return fault_set(fault, ERR_PROTO,
+                         "node %u has another consistency model or barrier: "
+                         "start all with one configuration",
                          f->from);
     return ERR_OK;
 }

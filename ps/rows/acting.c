@@ -26,6 +26,13 @@ static enum acting_reason staleness(const struct acting_run *run)
                                   : ACTING;
 }
 
+static enum acting_reason barrier_k(const struct acting_run *run)
+{
+    return run->workers == 1      ? ACTING_ONE_WORKER
+           : !run->uses_barrier_k ? ACTING_CONSISTENCY
+                                  : ACTING;
+}
+
 static enum acting_reason bandwidth(const struct acting_run *run)
 {
     return run->nodes == 1 ? ACTING_ONE_NODE : ACTING;
@@ -35,10 +42,14 @@ static const struct condition {
     const char *name;
     enum acting_reason (*why_not)(const struct acting_run *run);
     bool any_app; /* whether the application names it or not */
+    bool yields;  /* to an application's own by that name */
 } conditions[] = {
-    {"learning_rate", rate, false},      {"momentum", momentum, false},
-    {"batch_size", batch, false},        {"staleness", staleness, false},
-    {"bandwidth_mbps", bandwidth, true},
+    {"learning_rate", rate, false, false},
+    {"momentum", momentum, false, false},
+    {"batch_size", batch, false, false},
+    {"staleness", staleness, false, false},
+    {"k", barrier_k, true, true},
+    {"bandwidth_mbps", bandwidth, true, false},
 };
 
 enum acting_reason acting_why_not(const struct acting_run *run,
@@ -50,7 +61,8 @@ enum acting_reason acting_why_not(const struct acting_run *run,
     assert(run->nodes >= 1);
     assert(run->workers >= 1);
     for (size_t i = 0; i < sizeof(conditions) / sizeof(*conditions); i++)
-        if (strcmp(conditions[i].name, name) == 0) {
+        if (strcmp(conditions[i].name, name) == 0 &&
+            !(in_app && conditions[i].yields)) {
             why = conditions[i].why_not(run);
             any_app = conditions[i].any_app;
         }

@@ -6,9 +6,10 @@
  *   momentum        an update rule that uses it
  *   batch_size      clocks that are mini-batches
  *   staleness       several workers, and a consistency model that bounds it
+ *   k               several workers, and the consistency model barrier
  *   bandwidth_mbps  several nodes
  *
- * All but bandwidth_mbps need an application that has them, too, and so do the
+ * All but the last two need an application that has them, too, and so do the
  * application's own, which nothing else keeps from acting. Pure.
  */
 #ifndef PS_ACTING_H
@@ -23,7 +24,8 @@ struct acting_run {
     bool uses_learning_rate; /* some table's update rule does */
     bool uses_momentum;
     bool uses_staleness; /* the consistency model does */
-    bool batch_clocks;   /* a clock is a mini-batch */
+    bool uses_barrier_k;
+    bool batch_clocks; /* a clock is a mini-batch */
 };
 
 /* Why a tunable cannot act. */

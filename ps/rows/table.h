@@ -59,6 +59,61 @@ static inline bool table_is_exclusive(const struct table *t)
     return t->access == MLT_EXCLUSIVE;
 }
 
+static inline const struct rule_ops *table_rule(const struct table *t)
+{
+    return t->rule;
+}
+
+static inline enum mlt_type table_value_type(const struct table *t)
+{
+    return t->type;
+}
+
+static inline uint32_t table_width(const struct table *t)
+{
+    return t->width;
+}
+
+static inline unsigned table_slots(const struct table *t)
+{
+    return t->slots;
+}
+
+static inline uint64_t table_rows(const struct table *t)
+{
+    return t->rows;
+}
+
+/* Bytes from a row to the next, and of a row's values. */
+static inline uint32_t table_row_bytes(const struct table *t)
+{
+    return t->row_bytes;
+}
+
+static inline uint32_t table_value_bytes(const struct table *t)
+{
+    return t->value_bytes;
+}
+
+/* Chunks, and bytes of a full one; after table_partition. */
+static inline uint64_t table_chunks(const struct table *t)
+{
+    return t->chunks;
+}
+
+static inline uint64_t table_chunk_bytes(const struct table *t)
+{
+    return (uint64_t)t->row_bytes << t->row_shift;
+}
+
+/* May its rows lie on a device? Shared 32-bit floats, of which a worker reads
+ * what its shard has. */
+static inline bool table_fits_device(const struct table *t)
+{
+    return t->access == MLT_SHARED && t->type == MLT_F32 &&
+           !(t->flags & MLT_READ_MY_WRITES);
+}
+
 static inline uint64_t table_number(const struct table *t, uint64_t row)
 {
     return t->number ? t->number[row] : row;

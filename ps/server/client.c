@@ -33,7 +33,7 @@ static _Noreturn void bad_access(const struct worker_view *v, const char *call)
     static const char *const access[] = {"shared", "exclusive", "local"};
 
     ps_misuse("%s: not for table %s, which is %s", call, v->table->name,
-              access[v->table->access]);
+              v->on_device ? "on a device" : access[v->table->access]);
 }
 
 static inline struct worker_view *view_of(struct mlt_worker *w, mlt_table table,
@@ -108,7 +108,7 @@ static const void *other_row(struct mlt_worker *w, struct worker_view *v,
     struct peers *peers = w->ps->peers;
     const void *p;
 
-    if (v->table->access == MLT_LOCAL)
+    if (v->table->access == MLT_LOCAL || v->on_device)
         bad_access(v, "mlt_get_row");
     if (peers) {
         if (peers->ops->get_rows(peers, w, v, 1, &row, &p) != ERR_OK)
@@ -347,7 +347,7 @@ void mlt_inc_rows(struct mlt_worker *w, mlt_table table, size_t n,
         apply_at_once(w, v, n, rows, deltas);
         return;
     }
-    if (v->table->access == MLT_LOCAL)
+    if (v->table->access == MLT_LOCAL || v->on_device)
         bad_access(v, "mlt_inc_rows");
     for (size_t i = 0; i < n; i++) {
         if (!LIKELY(rows[i] < v->rows))

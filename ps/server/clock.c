@@ -2,6 +2,7 @@
 
 #include "ps/server/apply.h"
 #include "ps/server/core.h"
+#include "ps/server/device.h"
 #include "ps/server/errors.h"
 #include "ps/server/runtime.h"
 
@@ -81,6 +82,7 @@ static void publish_clock(struct mlt_worker *w, mlt_table table)
     atomic_store_explicit(clock,
                           atomic_load_explicit(clock, memory_order_relaxed) + 1,
                           memory_order_release);
+    runtime_clock_ended(w);
     runtime_progress(w->ps);
 }
 
@@ -204,6 +206,13 @@ int clock_end(struct mlt_worker *w, mlt_table table)
         ps_misuse("mlt_clock by a thread that is not this worker's");
     if (runtime_failed(w->ps))
         return ERR_CANCELED;
+    if (w->ps->device &&
+        (table == WORKER_ALL_TABLES || device_has(w->ps->device, table))) {
+        enum err err = device_end_clock(w, table);
+
+        if (err || table != WORKER_ALL_TABLES)
+            return err;
+    }
     if (table == WORKER_ALL_TABLES || !w->view[table].own_clock)
         return end_all(w, table);
     if (w->ps->peers)
@@ -269,10 +278,12 @@ static bool may_read(struct mlt_worker *w, struct worker_view *v)
 {
     const struct mlt_ps *ps = w->ps;
     struct worker_status status[WORKERS_MAX];
-    struct consistency_view view = {.worker = status,
-                                    .workers = ps->shape.workers,
-                                    .self = w->index,
-                                    .staleness = ps->staleness};
+    struct consistency_view view = {
+        .worker = status,
+        .workers = ps->shape.workers,
+        .self = w->index,
+        .staleness = ps->staleness,
+        .rule = barrier_rule_with(ps->shape.rule, ps->quorum)};
 
     for (unsigned i = 0; i < ps->shape.workers; i++) {
         const struct mlt_worker *other = &ps->shape.worker[i];
@@ -280,7 +291,8 @@ static bool may_read(struct mlt_worker *w, struct worker_view *v)
         status[i].available =
             atomic_load_explicit(&other->available, memory_order_acquire);
         status[i].clock = clock_of(other, v->index);
-        status[i].task_s = 0; /* not measured here */
+        status[i].task_s =
+            atomic_load_explicit(&other->task_s, memory_order_relaxed);
     }
     consistency_rank(status, ps->shape.workers);
     if (!ps->shape.consistency->may_read(&view))
@@ -328,6 +340,8 @@ void clock_begin_run(struct mlt_ps *ps)
         atomic_store(&w->available, true);
         w->finished = false;
         w->clocks = 0;
+        w->tasks = 0;
+        atomic_store(&w->task_s, 0);
         for (mlt_table t = 0; t < ps->shape.tables; t++) {
             atomic_store(&w->extra[t], w->view[t].own_clock ? begin : 0);
             if (w->view[t].updates)

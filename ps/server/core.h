@@ -34,6 +34,7 @@ struct mlt_ps {
     /* Rates that act in the next run. */
     struct rule_params params;
     unsigned staleness;
+    unsigned quorum;       /* k of the model barrier; 0: as its rule says */
     double bandwidth_mbps; /* 0: no budget */
 
     bool started;
@@ -58,6 +59,14 @@ struct mlt_ps {
     struct stripe_line *stripe; /* [CORE_STRIPES] locks of rows */
     struct runtime *runtime;
     struct ps_saving saving;
+    uint64_t device_memory; /* bytes that it may take; 0: what it has */
+    struct device *device;  /* owned; NULL: all is in host memory */
 };
+
+/* The store of worker @index of this node. */
+static inline struct store *ps_store(const struct mlt_ps *ps, unsigned index)
+{
+    return ps->shape.worker[index].store;
+}
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "ps/server/core.h"
+#include "ps/server/device.h"
 #include "ps/server/errors.h"
 
 #include <assert.h>
@@ -135,6 +136,9 @@ enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
         entry.of = child;
     if (forks_reserve(ps) != ERR_OK)
         return ERR_NOMEM;
+    /* A kept branch is read by other threads, from the store. */
+    if (type == BRANCH_KEPT && device_flush(ps, parent) != ERR_OK)
+        return ERR_IO;
     for (i = 0; i < ps->shape.workers; i++) {
         enum err err =
             store_fork(ps->shape.worker[i].store, child, parent, type);
@@ -144,6 +148,7 @@ enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
             return err;
         }
     }
+    device_share(entry.image);
     forks_add(ps, &entry);
     return ERR_OK;
 }
@@ -170,6 +175,7 @@ enum err ps_drop(struct mlt_ps *ps, branch_id id)
     if (ps->saving.backup && ps->saving.branch == id)
         return ERR_BUSY;
     forks_drop_in_first(ps, ps->shape.workers, id);
+    device_release(entry->image);
     ps->branch[entry - ps->branch] = ps->branch[--ps->branches];
     if (ps->active == id) {
         ps->active = BRANCH_NONE;
@@ -242,6 +248,7 @@ void ps_stats(const struct mlt_ps *ps, struct store_stats *out)
         out->limit_bytes += s.limit_bytes;
         out->reserved_bytes += s.reserved_bytes;
         out->in_use_bytes += s.in_use_bytes;
+        out->held_bytes += s.held_bytes;
         out->pool_bytes += s.pool_bytes;
         out->chunks_in_use += s.chunks_in_use;
         out->chunks_shared += s.chunks_shared;

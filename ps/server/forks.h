@@ -11,11 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct device_image;
+
 struct branch_entry {
     branch_id id;
     enum branch_type type;
     branch_id of;    /* a kept one: what it holds the state of; else itself */
     uint64_t clocks; /* that it has run, and what it was forked from before */
+    struct device_image *image; /* ps/server/device.h; NULL: none */
 };
 
 /* The live branch @id, or NULL; valid until a branch comes or goes. */

@@ -31,6 +31,7 @@ struct peers_run {
     branch_id branch;
     enum branch_type type;
     unsigned staleness;
+    unsigned quorum;
     struct rule_params params;
     double bandwidth_mbps; /* 0: no budget */
     struct ps_cut cut;

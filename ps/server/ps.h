@@ -32,9 +32,9 @@ enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
                  enum branch_type type);
 
 /* Takes from the system, and touches, the memory that @branches more complete
- * branches need: the next forks find it there (they would take 0.13 s a GiB to
- * get it themselves). Control thread, between runs. Errors: ERR_LIMIT,
- * ERR_NOMEM; what was taken stays for later forks. */
+ * branches need: their first writes find it there (store_prepare). Control
+ * thread, between runs. Errors: ERR_LIMIT, ERR_NOMEM; what was taken stays for
+ * later forks. */
 enum err ps_prepare(struct mlt_ps *ps, unsigned branches);
 
 /* Errors: ERR_NOENT; ERR_BUSY while a snapshot of @id is being written
@@ -54,6 +54,15 @@ enum { PS_STALENESS_MAX = 1000000 };
 enum err ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
 enum err ps_set_momentum(struct mlt_ps *ps, double momentum);
 enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
+/* Of the model barrier: @k workers must have come, whatever its rule says of
+ * how many; more than there are: all. 0: as the rule says. Errors: ERR_INVAL
+ * (above PS_QUORUM_MAX). */
+enum { PS_QUORUM_MAX = 1000000 };
+enum err ps_set_quorum(struct mlt_ps *ps, unsigned k);
+
+/* Bytes that tables may take on a device (mltune/device.h), where whoever opens
+ * it does not say; 0: what it has. Before mlt_ps_device. */
+void ps_set_device_memory(struct mlt_ps *ps, uint64_t bytes);
 
 /* 0: no budget; else between the two. Acts between nodes. */
 #define PS_BANDWIDTH_LEAST_MBPS 1e-3

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "ps/server/apply.h"
 #include "ps/server/core.h"
+#include "ps/server/device.h"
 
 #include <assert.h>
 #include <math.h>
@@ -93,6 +94,8 @@ enum err ps_read_part(const struct mlt_ps *ps, const struct ps_rows *r,
     enum err err = check_rows(ps, r);
 
     assert(r->table < ps->shape.tables);
+    if (!err && device_has(ps->device, r->table))
+        err = device_flush(ps, r->branch);
     for (uint64_t i = 0; i < r->count && !err; i++) {
         struct place p = place_of(ps, r->table, r->first + i);
 
@@ -151,6 +154,8 @@ void ps_read_own_part(struct mlt_worker *w, const struct ps_rows *r,
 
     assert(r->table < ps->shape.tables);
     assert(out);
+    if (device_has(ps->device, r->table) && device_flush(ps, r->branch))
+        return;
     for (uint64_t i = 0; i < r->count; i++) {
         uint64_t number = table_number(t, r->first + i);
         double *to = out + i * r->values;
@@ -240,9 +245,11 @@ enum err ps_inc_rows(struct mlt_ps *ps, branch_id branch, const char *table,
     sum = mem_alloc(ps->shape.table[index].value_bytes);
     if (!sum)
         return ERR_NOMEM;
+    if (device_has(ps->device, index))
+        err = device_forget(ps, branch);
     if (branch != active)
         ps_activate(ps, branch);
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count && !err; i++)
         inc_row(ps, index, first + i, sum,
                 delta + i * ps->shape.table[index].width);
     if (branch != active)
@@ -250,5 +257,5 @@ enum err ps_inc_rows(struct mlt_ps *ps, branch_id branch, const char *table,
     ps->active = active;
     ps->active_failed = failed;
     mem_free(sum);
-    return ERR_OK;
+    return err;
 }

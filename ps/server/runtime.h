@@ -31,6 +31,10 @@ uint32_t runtime_ticket(struct mlt_ps *ps);
 void runtime_wait(struct mlt_worker *w, uint32_t ticket);
 void runtime_progress(struct mlt_ps *ps);
 
+/* A clock of @w has ended, without barriers: the mean of its work times
+ * (w->task_s), waits left out, has one more. */
+void runtime_clock_ended(struct mlt_worker *w);
+
 /* The worker whose work() runs in this thread, or NULL. */
 const struct mlt_worker *runtime_self(void);
 

@@ -1,10 +1,11 @@
 #include "ps/server/runtime.h"
 
 #include "base/clock_io.h"
-#include "base/machine_io.h"
+#include "base/host/machine_io.h"
 #include "base/mem.h"
 #include "ps/server/clock.h"
 #include "ps/server/core.h"
+#include "ps/server/device.h"
 #include "ps/server/errors.h"
 #include "ps/server/park_io.h"
 
@@ -147,6 +148,22 @@ void runtime_progress(struct mlt_ps *ps)
     park_wake(&ps->runtime->progress);
 }
 
+void runtime_clock_ended(struct mlt_worker *w)
+{
+    uint64_t now = (uint64_t)clock_monotonic();
+    uint64_t waited = w->counters.wait_ns - w->clock_wait_ns;
+    double mean = atomic_load_explicit(&w->task_s, memory_order_relaxed);
+
+    uint64_t spent = now - w->clock_ns;
+    double work_s = spent > waited ? (double)(spent - waited) * 1e-9 : 0;
+
+    w->tasks++;
+    atomic_store_explicit(&w->task_s, mean + (work_s - mean) / (double)w->tasks,
+                          memory_order_relaxed);
+    w->clock_ns = now;
+    w->clock_wait_ns = w->counters.wait_ns;
+}
+
 /* ---- copying ------------------------------------------------------------- */
 
 /* Under the shard's lock, because without barriers any worker may write to any
@@ -182,6 +199,8 @@ static void one_run(struct runtime *r, struct mlt_worker *w)
     int code;
 
     self = w;
+    w->clock_ns = (uint64_t)clock_monotonic();
+    w->clock_wait_ns = w->counters.wait_ns;
     code = peers ? peers->ops->enter(peers, w) : ERR_OK;
     if (!code)
         code = r->work(w, r->arg);
@@ -314,6 +333,7 @@ static enum err begin_at_peers(struct mlt_ps *ps)
     const struct peers_run run = {.branch = ps->active,
                                   .type = ps->active_type,
                                   .staleness = ps->staleness,
+                                  .quorum = ps->quorum,
                                   .params = ps->params,
                                   .bandwidth_mbps = ps->bandwidth_mbps,
                                   .cut = ps->cut};
@@ -331,6 +351,7 @@ enum err ps_run_begin(struct mlt_ps *ps, mlt_work *work, void *arg)
     if (ps->active == BRANCH_NONE || ps->active_failed)
         return ERR_INVAL;
     clock_begin_run(ps);
+    device_begin_run(ps);
     r->work = work;
     r->arg = arg;
     r->running = true;

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "ps/nodes/shard.h"
 #include "ps/server/core.h"
+#include "ps/server/device.h"
 #include "ps/server/errors.h"
 #include "ps/server/peers.h"
 #include "ps/server/start.h"
@@ -21,11 +22,11 @@ static enum err take_names(struct mlt_ps *ps, const struct mlt_ps_options *opt,
     const char *consistency = opt->consistency ? opt->consistency : "bsp";
     const char *rule = opt->update_rule ? opt->update_rule : "sgd";
 
-    ps->shape.consistency = consistency_find(consistency);
-    if (!ps->shape.consistency)
-        return fault_set(f, ERR_INVAL,
-                         "unknown consistency model \"%s\"; there are: %s",
-                         consistency, consistency_names());
+    enum err err = consistency_parse(consistency, &ps->shape.consistency,
+                                     &ps->shape.rule, f);
+
+    if (err)
+        return err;
     ps->default_rule = rule_find(rule);
     if (!ps->default_rule)
         return fault_set(f, ERR_INVAL,
@@ -82,6 +83,8 @@ static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
     ps->shape.nodes = opt->nodes ? opt->nodes : 1;
     ps->shape.all_workers = ps->shape.workers * ps->shape.nodes;
     ps->shape.float16 = opt->float16;
+    if (consistency_check(&ps->shape.rule, ps->shape.all_workers, f))
+        return ERR_INVAL;
     ps->shape.meet_s = opt->meet_s;
     if (ps->shape.nodes > SHARD_NODES_MAX || ps->shape.node >= ps->shape.nodes)
         return fault_set(f, ERR_INVAL,
@@ -179,6 +182,14 @@ enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness)
     return ERR_OK;
 }
 
+enum err ps_set_quorum(struct mlt_ps *ps, unsigned k)
+{
+    if (k > PS_QUORUM_MAX)
+        return ERR_INVAL;
+    ps->quorum = k;
+    return ERR_OK;
+}
+
 enum err ps_set_bandwidth(struct mlt_ps *ps, double mbps)
 {
     if (mbps != 0 &&
@@ -186,6 +197,12 @@ enum err ps_set_bandwidth(struct mlt_ps *ps, double mbps)
         return ERR_INVAL;
     ps->bandwidth_mbps = mbps;
     return ERR_OK;
+}
+
+void ps_set_device_memory(struct mlt_ps *ps, uint64_t bytes)
+{
+    assert(!ps->device);
+    ps->device_memory = bytes;
 }
 
 int mlt_ps_set_bandwidth(struct mlt_ps *ps, double mbps)
@@ -342,6 +359,7 @@ void mlt_ps_free(struct mlt_ps *ps)
     if (!ps)
         return;
     start_undo(ps);
+    device_free(ps->device);
     mem_free(ps->shape.meet);
     mem_free(ps->shape.listen);
     mem_free(ps->saving.mover);

@@ -7,6 +7,7 @@
 #ifndef PS_SHAPE_H
 #define PS_SHAPE_H
 
+#include "base/rng.h"
 #include "ps/nodes/placement.h"
 #include "ps/nodes/priority.h"
 #include "ps/rows/consistency.h"
@@ -30,6 +31,7 @@ struct ps_shape {
     struct placement *placement; /* [tables] owned */
     size_t tables;
     const struct consistency_ops *consistency;
+    struct barrier_rule rule; /* of the model barrier */
 
     bool gathers; /* what workers read is known for their next clocks */
     bool places;  /* rows lie where they are touched */
@@ -38,6 +40,42 @@ struct ps_shape {
     char *meet, *listen; /* owned; NULL: one node; a Unix socket */
     double meet_s;
 };
+
+static inline const struct table *shape_table(const struct ps_shape *s,
+                                              size_t table)
+{
+    return &s->table[table];
+}
+
+static inline size_t shape_tables(const struct ps_shape *s)
+{
+    return s->tables;
+}
+
+/* Of all nodes. */
+static inline unsigned shape_workers(const struct ps_shape *s)
+{
+    return s->all_workers;
+}
+
+/* The consistency model's name. */
+static inline const char *shape_model(const struct ps_shape *s)
+{
+    return s->consistency->name;
+}
+
+/* A number of the options that all nodes must have alike, beside the tables and
+ * the access, which are told by themselves. */
+static inline uint64_t shape_options(const struct ps_shape *s)
+{
+    uint64_t hash = 0;
+
+    for (const char *c = s->consistency->name; *c; c++)
+        hash = rng_mix(hash, (uint64_t)*c);
+    hash = rng_mix(hash, s->rule.k);
+    hash = rng_mix(hash, (uint64_t)(s->rule.fraction * 1e6));
+    return rng_mix(hash, (uint64_t)(s->rule.slower_than * 1e6));
+}
 
 /* Whether it remembers what each worker reads of @t. */
 static inline bool shape_gathers(const struct ps_shape *s,

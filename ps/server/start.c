@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "ps/nodes/shard.h"
 #include "ps/server/core.h"
+#include "ps/server/device.h"
 #include "ps/server/errors.h"
 #include "ps/server/runtime.h"
 
@@ -40,7 +41,8 @@ static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
 
     if (t->access == MLT_LOCAL)
         return 0;
-    if (t->access == MLT_SHARED)
+    if (t->access == MLT_SHARED &&
+        !device_has(ps->device, (mlt_table)(t - ps->shape.table)))
         bytes += update_bytes(t->rows, t->value_bytes);
     if (has_copies(ps, t))
         bytes += values;
@@ -244,10 +246,11 @@ static void fill_view(const struct mlt_ps *ps, const struct mlt_worker *w,
     v->row_mask = ((uint64_t)1 << t->row_shift) - 1;
     v->stride = t->row_bytes;
     v->value_bytes = t->value_bytes;
-    v->updates = t->access == MLT_SHARED;
+    v->on_device = device_has(ps->device, index);
+    v->updates = t->access == MLT_SHARED && !v->on_device;
     v->own_clock = t->flags & MLT_OWN_CLOCK;
     v->in_place =
-        ps->shape.nodes == 1 &&
+        ps->shape.nodes == 1 && !v->on_device &&
         (t->access == MLT_EXCLUSIVE || (t->access == MLT_SHARED && ps->direct &&
                                         !(t->flags & MLT_READ_MY_WRITES)));
     table_part(t, ps->shape.all_workers, w->number, &v->first, &v->count);

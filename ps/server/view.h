@@ -40,6 +40,7 @@ struct worker_view {
     uint32_t stride;
     bool in_place;  /* get_row gives the row itself */
     bool updates;   /* shared: has an update buffer */
+    bool on_device; /* leased, not read here (ps/server/device.h) */
     bool own_clock; /* of MLT_OWN_CLOCK; `extra` then counts all its clocks */
     uint32_t value_bytes;
     struct update update;
@@ -89,7 +90,7 @@ struct mlt_worker {
      * clock early and may not have left, or 0. */
     int64_t own_clock, slice_clock;
     uint64_t part; /* of its clocks, as mlt_clock_part says */
-    uint64_t clock_ns, clock_wait_ns;
+    uint64_t clock_ns, clock_wait_ns; /* on one node too, without barriers */
     mlt_table early;
     /* With a budget: there is room for rows that need not leave yet, set by
      * whoever sends; and the worker has pointers into its update buffers. */
@@ -99,6 +100,7 @@ struct mlt_worker {
     uint64_t spin_ns; /* before it sleeps in a wait of a run: see park_io.h; 0
                        * with more workers than processors */
     uint64_t clocks;  /* clocks of all tables that it has ended in this run */
+    uint64_t tasks;   /* those of which task_s is the mean */
     bool finished;    /* read by others between the phases of a barrier */
     mlt_table ends;   /* the clock it ends: a table's, or WORKER_ALL_TABLES */
 
@@ -107,6 +109,8 @@ struct mlt_worker {
     _Atomic int64_t *extra; /* [tables] clocks of that table alone; with a
                              * clock of its own: all its clocks */
     _Atomic bool available;
+    _Atomic double task_s;    /* mean work time of its clocks in this run, where
+                               * somebody may ask; else 0 */
     struct stripe shard_lock; /* making this shard's chunks private */
 };
 

@@ -252,6 +252,8 @@ static enum err new_cores(struct comm *c)
                                   .table = shape->table,
                                   .tables = (uint32_t)shape->tables,
                                   .consistency = shape->consistency,
+                                  .rule = shape->rule,
+                                  .options = shape_options(shape),
                                   .rows = &comm_rows,
                                   .rows_self = c};
     struct cache_options cache = {.node = shape->node,
@@ -557,6 +559,7 @@ static enum err comm_begin(struct peers *p, const struct peers_run *run)
                       .from = shape->node,
                       .branch = run->branch,
                       .staleness = run->staleness,
+                      .quorum = run->quorum,
                       .learning_rate = (double)run->params.learning_rate,
                       .momentum = (double)run->params.momentum};
     struct fault fault = {0};

@@ -231,7 +231,8 @@ static size_t greet(struct comm *c, struct comm_peer *p)
         .kind = FRAME_HELLO,
         .nodes = shape->nodes,
         .workers = shape->workers,
-        .layout = shard_layout(shape->table, (uint32_t)shape->tables)};
+        .layout = shard_layout(shape->table, (uint32_t)shape->tables),
+        .options = shape_options(shape)};
     struct frame fits = {.kind = FRAME_FITS, .fits = c->own_fits};
     struct frame placed = {.kind = FRAME_PLACED, .layout = c->layout};
     bool *due = p->hello_due  ? &p->hello_due

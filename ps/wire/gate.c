@@ -75,16 +75,13 @@ void gate_gone(struct gate *d, int fd)
         change(d, fd, GATE_NOBODY);
 }
 
-int gate_cut(struct gate *d, int64_t now_ns)
+int gate_cut(const struct gate *d, int64_t now_ns)
 {
     bool had_time = now_ns - d->stranger[0].came_ns >= TENURE_NS;
-    int fd;
 
     if (d->strangers <= missing(d) + GATE_STRANGERS_MAX)
         return -1;
-    fd = d->stranger[had_time ? 0 : d->strangers - 1].fd;
-    change(d, fd, GATE_NOBODY);
-    return fd;
+    return d->stranger[had_time ? 0 : d->strangers - 1].fd;
 }
 
 enum gate_state gate_wants(const struct gate *d)

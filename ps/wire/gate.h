@@ -10,7 +10,8 @@
  *   broke;
  * - holds so many strangers at once. When one more comes, who came first is cut
  *   if it had its time, else the new one: a peer shows its key within
- *   milliseconds, and comes again soon where it had no luck;
+ *   milliseconds, and comes again soon where it had no luck. Nobody is cut who
+ *   has shown the key: what it has sent since would be lost;
  * - lets in the known addresses of peers alone while strangers crowd.
  *
  * A peer is whoever has shown the key. Counts what is told; gate_io.c does what
@@ -58,9 +59,9 @@ void gate_accepted(struct gate *d, int fd, int64_t now_ns);
 void gate_shown(struct gate *d, int fd, bool lives);
 void gate_gone(struct gate *d, int fd);
 
-/* The stranger that is to be cut now, after an acceptance: it counts as gone.
- * -1: nobody. */
-int gate_cut(struct gate *d, int64_t now_ns);
+/* The stranger that is to be cut now, after an acceptance: once more until it
+ * is told of as gone, or as one that has shown the key. -1: nobody. */
+int gate_cut(const struct gate *d, int64_t now_ns);
 
 enum gate_state gate_wants(const struct gate *d);
 

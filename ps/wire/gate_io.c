@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,6 +26,7 @@ enum {
              ZMQ_EVENT_MONITOR_STOPPED,
     /* The address of the sender in the header of IPv4. */
     SOURCE = SKF_NET_OFF + 12,
+    GREETING = 64, /* bytes, of ZMTP 3 */
     LISTENS_MS = 1000,
     ALL = -1, /* bytes of a packet that are kept */
     KNOWN_MAX = (BPF_MAXINSNS - 2) / 2
@@ -163,20 +165,43 @@ static void hold(struct gate_keeper *k, int fd)
         close(own);
 }
 
-/* Under the lock. ZeroMQ finds its end closed, and closes it: at once, with
- * nothing of it left with the kernel. One that could not be held ends by its
- * handshake's deadline. */
-static void cut(struct gate_keeper *k)
+/* Whether we have said more to it than our greeting: only who has the key hears
+ * more (CURVE, RFC 26 of ZeroMQ). The kernel knows before ZeroMQ's events do.
+ * Said twice counts once. */
+static bool has_key(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof(info);
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+           info.tcpi_bytes_sent - info.tcpi_bytes_retrans > GREETING;
+}
+
+/* ZeroMQ finds its end closed, and closes it: at once, with nothing of it left
+ * with the kernel. */
+static void hang_up(int fd)
 {
     const struct linger at_once = {.l_onoff = 1};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    shutdown(fd, SHUT_RDWR);
+}
+
+/* Under the lock. One that could not be held ends by its handshake's
+ * deadline. */
+static void cut(struct gate_keeper *k)
+{
     int fd;
 
     while ((fd = gate_cut(&k->gate, clock_monotonic())) >= 0) {
-        if (!k->held[fd])
-            continue;
-        setsockopt(k->held[fd] - 1, SOL_SOCKET, SO_LINGER, &at_once,
-                   sizeof(at_once));
-        shutdown(k->held[fd] - 1, SHUT_RDWR);
+        if (k->held[fd] && has_key(k->held[fd] - 1)) {
+            gate_shown(&k->gate, fd, true);
+            follow(k);
+        } else {
+            if (k->held[fd])
+                hang_up(k->held[fd] - 1);
+            gate_gone(&k->gate, fd);
+        }
         let_go(k, fd);
     }
 }

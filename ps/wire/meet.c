@@ -157,6 +157,30 @@ enum err meet_report_read(const char *text, size_t len, struct meet_report *out,
     return ERR_OK;
 }
 
+/* ---- a file of the folder ------------------------------------------------ */
+
+void meet_line_write(const struct meet_node *node, char out[MEET_LINE_MAX])
+{
+    int n = snprintf(out, MEET_LINE_MAX, "%s %016" PRIx64 "\n", node->endpoint,
+                     node->number);
+
+    assert(n > 0 && n < MEET_LINE_MAX);
+}
+
+enum err meet_line_read(const char *line, struct meet_node *out)
+{
+    struct words w = {line, line + strcspn(line, "\n")};
+    struct meet_node node;
+
+    if (*w.end != '\n' || !next(&w, node.endpoint, sizeof(node.endpoint)) ||
+        !next_hex(&w, &node.number) || w.at != w.end || w.end[-1] == ' ')
+        return ERR_FORMAT;
+    *out = node;
+    return ERR_OK;
+}
+
+/* ---- the answer ---------------------------------------------------------- */
+
 /* Twice: first it is only checked. */
 static bool take_endpoints(struct words w, uint32_t nodes,
                            struct meet_node node[])

@@ -52,6 +52,13 @@ char *meet_refusal_write(const char *reason);
 enum err meet_report_read(const char *text, size_t len, struct meet_report *out,
                           struct fault *f);
 
+/* The line of a meeting folder's file, with its newline: where the node that
+ * wrote it listens, and its number. @out is written on success only. Errors:
+ * ERR_FORMAT. */
+enum { MEET_LINE_MAX = MEET_ENDPOINT_MAX + 64 /* bytes with its end */ };
+void meet_line_write(const struct meet_node *node, char out[MEET_LINE_MAX]);
+enum err meet_line_read(const char *line, struct meet_node *out);
+
 /* @node[nodes]: endpoints are written, on success only. Errors: as above, and
  * ERR_NODE, with the reason, where it is a refusal. */
 enum err meet_answer_read(const char *text, size_t len, uint32_t nodes,

@@ -2,6 +2,7 @@
 #include "ps/wire/meet_io.h"
 
 #include "base/clock_io.h"
+#include "base/host/lookup_io.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -10,6 +11,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,15 +61,15 @@ static enum err find_host(const char *place, struct sockaddr_in *out,
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
     char host[HOST_BYTES], port[8];
     struct addrinfo *found;
+    struct fault why = {0};
     enum err err = split_place(place, host, port, f);
-    int code;
 
     if (err)
         return err;
-    code = getaddrinfo(host, port, &hints, &found);
-    if (code)
-        return fault_set(f, ERR_INVAL, "cannot meet at %.200s: %s", place,
-                         gai_strerror(code));
+    err = lookup_host(host, port, &hints, INFINITY, &found, &why);
+    if (err)
+        return fault_set(f, err == ERR_NODE ? ERR_INVAL : err,
+                         "cannot meet at %.200s: %s", place, why.text);
     memcpy(out, found->ai_addr, sizeof(*out));
     freeaddrinfo(found);
     if (ntohl(out->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET ||

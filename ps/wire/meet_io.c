@@ -21,7 +21,6 @@
 
 enum {
     PATH_BYTES = MEET_PLACE_MAX + 32,
-    LINE_BYTES = MEET_ENDPOINT_MAX + 64,
     LOOK_EVERY_NS = 10 * 1000 * 1000,
     UNIX_PATH_MAX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1
 };
@@ -89,23 +88,21 @@ static enum err bind_socket(const struct meet *m, void *pull,
 
 static enum err write_file(const struct meet *m, void *pull, struct fault *f)
 {
-    char path[PATH_BYTES], endpoint[MEET_ENDPOINT_MAX], line[LINE_BYTES];
-    size_t size = sizeof(endpoint);
-    int n;
+    struct meet_node own = {.number = m->number};
+    char path[PATH_BYTES], line[MEET_LINE_MAX];
+    size_t size = sizeof(own.endpoint);
 
-    if (zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
+    if (zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, own.endpoint, &size) != 0)
         return fault_errno(f, ERR_IO, errno, "node %u", m->node);
-    if (strncmp(endpoint, "tcp://0.0.0.0:", 14) == 0)
+    if (strncmp(own.endpoint, "tcp://0.0.0.0:", 14) == 0)
         return fault_set(f, ERR_INVAL,
                          "node %u listens at %s, which is no address that "
                          "others reach: name this machine's, as in "
                          "tcp://10.0.0.3:*",
-                         m->node, endpoint);
+                         m->node, own.endpoint);
     file_of(m, m->node, "", path);
-    n = snprintf(line, sizeof(line), "%s %016" PRIx64 "\n", endpoint,
-                 m->number);
-    assert(n > 0 && (size_t)n < sizeof(line));
-    return file_write_shared(path, line, (size_t)n, f);
+    meet_line_write(&own, line);
+    return file_write_shared(path, line, strlen(line), f);
 }
 
 static enum err folder_open(struct meet *m, void *pull, const char *listen,
@@ -149,8 +146,7 @@ enum err meet_open(struct meet *m, void *pull, const char *place,
 /* ERR_AGAIN: it is not there yet. */
 static enum err read_file(struct meet *m, uint32_t node, struct fault *f)
 {
-    char path[PATH_BYTES], line[LINE_BYTES];
-    struct meet_node *peer = &m->peer[node];
+    char path[PATH_BYTES], line[MEET_LINE_MAX];
     FILE *file;
     bool good;
 
@@ -161,10 +157,7 @@ static enum err read_file(struct meet *m, uint32_t node, struct fault *f)
                                : fault_errno(f, ERR_IO, errno, "read %s", path);
     good = fgets(line, sizeof(line), file) != NULL;
     fclose(file);
-    _Static_assert(MEET_ENDPOINT_MAX == 256, "the length below");
-    good = good &&
-           sscanf(line, "%255s %16" SCNx64, peer->endpoint, &peer->number) == 2;
-    if (!good)
+    if (!good || meet_line_read(line, &m->peer[node]))
         return fault_set(f, ERR_FORMAT,
                          "%s: expected where node %u listens and a number",
                          path, node);

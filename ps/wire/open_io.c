@@ -1,6 +1,6 @@
 /* A server's creation: what the machine says stands in for what the options
  * leave open, and the wire comes with it. */
-#include "base/machine_io.h"
+#include "base/host/machine_io.h"
 #include "base/mem.h"
 #include "ps/server/errors.h"
 #include "ps/server/peers.h"

@@ -313,6 +313,14 @@ static enum err problem_fault(struct problems *problems, enum err err,
 
 /* ---- answers ------------------------------------------------------------- */
 
+/* What the searcher says is wrong, as @refusal: it may say nothing. */
+static enum err refused(const char *why, enum err refusal, struct fault *f)
+{
+    if (why[strspn(why, " \t\r\n")] == '\0')
+        why = "it gives no reason (\"error\" is empty)";
+    return fault_set(f, refusal, "%.300s", why);
+}
+
 /* The answer to request @id, not an error. Its `error` becomes @refusal. */
 static enum err read_answer(const char *text, size_t len, uint64_t id,
                             enum err refusal, json_t **out, struct fault *f)
@@ -331,7 +339,7 @@ static enum err read_answer(const char *text, size_t len, uint64_t id,
     else
         err = read_fields(o, line_error, &a, f);
     if (!err && json_is_string(a.error))
-        err = fault_set(f, refusal, "%.300s", json_string_value(a.error));
+        err = refused(json_string_value(a.error), refusal, f);
     else if (!err && a.error)
         err = fault_set(f, ERR_PROTO, "expected a text as \"error\", found: %s",
                         shown(text, len, start));

@@ -62,6 +62,24 @@ static struct problem *wrong(struct parse *p, const char *key,
 }
 
 /* Complains of a key that should name a tunable of @s. */
+/* "they are a, b, c", as many as there is room for. */
+static void list_names(const struct space *s, char *out, size_t size)
+{
+    size_t len = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < s->len; i++) {
+        const char *name = s->tunable[i].name;
+
+        if (len + strlen(name) + sizeof("they are , ...") > size) {
+            snprintf(out + len, size - len, ", ...");
+            return;
+        }
+        len += (size_t)snprintf(out + len, size - len, "%s%s",
+                                i > 0 ? ", " : "they are ", name);
+    }
+}
+
 static void wrong_name(struct parse *p, const struct space *s, const char *name,
                        const char *expected)
 {
@@ -78,6 +96,8 @@ static void wrong_name(struct parse *p, const struct space *s, const char *name,
     if (near)
         snprintf(problem->hint, sizeof(problem->hint), "did you mean \"%s\"?",
                  near);
+    else
+        list_names(s, problem->hint, sizeof(problem->hint));
 }
 
 static size_t word_index(const json_t *value, const char *const words[],

@@ -1,4 +1,5 @@
-/* Benchmarks of the branch store: fork, copy on first write, row updates. */
+/* Benchmarks of the branch store: fork, first fork, copy on first write, row
+ * updates. */
 #include "base/clock_io.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -9,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     MIB = 1024 * 1024,
@@ -34,8 +36,8 @@ static int enough_memory(const char *name, const char *params, uint64_t bytes)
     return 0;
 }
 
-/* Branch 0, active, every chunk written; memory for one more branch taken. */
-static struct store *written_store(uint64_t mib)
+/* Branch 0, active, every chunk written; memory for @more branches taken. */
+static struct store *written_store_for(uint64_t mib, uint32_t more)
 {
     struct store_layout layout = {.rows = mib * MIB / ROW_BYTES,
                                   .row_bytes = ROW_BYTES};
@@ -45,12 +47,17 @@ static struct store *written_store(uint64_t mib)
     bench_must(store_new(UINT64_MAX / 2, &s) == ERR_OK &&
                    store_add_table(s, &layout, &table) == ERR_OK &&
                    store_create_root(s, 0) == ERR_OK &&
-                   store_prepare(s, 1) == ERR_OK &&
+                   (more == 0 || store_prepare(s, more) == ERR_OK) &&
                    store_activate(s, 0) == ERR_OK,
                "make a store");
     for (uint64_t c = 0; c < store_map(s, 0)->chunks; c++)
         *(float *)store_privatize(s, 0, c) = (float)c;
     return s;
+}
+
+static struct store *written_store(uint64_t mib)
+{
+    return written_store_for(mib, 1);
 }
 
 static void fork_and_activate(struct store *s)
@@ -213,6 +220,69 @@ static void bench_copy(uint64_t mib)
     store_free(s);
 }
 
+/* ---- first fork ---------------------------------------------------------- */
+
+/* Resident bytes of this process, by the kernel. */
+static double resident_mib(void)
+{
+    unsigned long size = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    bench_must(f && fscanf(f, "%lu %lu", &size, &resident) == 2, "read statm");
+    fclose(f);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE) / MIB;
+}
+
+/* A fork for which no memory lies ready, its first write to each chunk, and
+ * what @more forks add that nobody writes. */
+static void first_fork_round(uint64_t mib, branch_id more, double out[3])
+{
+    struct store *s = written_store_for(mib, 0);
+    uint64_t bytes = store_map(s, 0)->chunks * store_chunk_bytes(s, 0);
+    time_ns start, end;
+    double before;
+    enum err err;
+
+    start = clock_monotonic();
+    err = store_fork(s, 1, 0, BRANCH_TRAINING);
+    end = clock_monotonic();
+    bench_must(err == ERR_OK && store_activate(s, 1) == ERR_OK, "fork");
+    out[0] = (double)(end - start) / 1e3;
+    start = clock_monotonic();
+    write_all_chunks(s);
+    out[1] = gb_per_s(bytes, clock_monotonic() - start);
+    before = resident_mib();
+    for (branch_id id = 2; id < 2 + more; id++)
+        bench_must(store_fork(s, id, 0, BRANCH_TRAINING) == ERR_OK, "fork");
+    out[2] = resident_mib() - before;
+    store_free(s);
+}
+
+static void bench_first_fork(uint64_t mib)
+{
+    enum { MORE = 100 };
+    struct bench_series us = {.n = 0}, copy = {.n = 0}, added = {.n = 0};
+    char params[64];
+    double out[3];
+
+    snprintf(params, sizeof(params), "size_mib=%" PRIu64, mib);
+    if (!enough_memory("branch_first_fork", params, 2 * mib * MIB))
+        return;
+    for (size_t i = bench_rounds(); i > 0; i--) {
+        first_fork_round(mib, MORE, out);
+        bench_add(&us, out[0]);
+        bench_add(&copy, out[1]);
+        bench_add(&added, out[2]);
+    }
+    bench_print("branch_first_fork", params, &us, "us");
+    snprintf(params, sizeof(params), "size_mib=%" PRIu64 " what=first_writes",
+             mib);
+    bench_print("branch_first_fork", params, &copy, "GB/s");
+    snprintf(params, sizeof(params),
+             "size_mib=%" PRIu64 " what=unwritten_forks forks=%d", mib, MORE);
+    bench_print("branch_first_fork", params, &added, "MiB_resident");
+}
+
 /* ---- row updates --------------------------------------------------------- */
 
 static void prefetch_row(const void *row)
@@ -287,7 +357,8 @@ static void bench_update(uint64_t mib)
     s = written_store(mib);
     order = random_order(store_map(s, 0)->rows);
     flat = slab_system()->map(mib * MIB);
-    bench_must(flat != NULL, "allocate");
+    bench_must(flat != NULL && slab_system()->touch(flat, mib * MIB) == ERR_OK,
+               "allocate");
     for (size_t i = 0; i < bench_rounds(); i++) {
         if (i % 2)
             bench_add(&plain, time_flat(flat, order, delta));
@@ -302,7 +373,7 @@ static void bench_update(uint64_t mib)
     store_free(s);
 }
 
-/* Without arguments all; else those named: fork, copy, update. */
+/* Without arguments all; else those named: fork, first_fork, copy, update. */
 static int wanted(int argc, char **argv, const char *name)
 {
     for (int i = 1; i < argc; i++)
@@ -318,6 +389,8 @@ int main(int argc, char **argv)
 
     for (size_t i = 0; i < sizes && wanted(argc, argv, "fork"); i++)
         bench_fork(fork_mib[i]);
+    for (size_t i = 0; i < sizes && wanted(argc, argv, "first_fork"); i++)
+        bench_first_fork(fork_mib[i]);
     if (wanted(argc, argv, "copy")) {
         bench_copy(256);
         bench_copy(1024);

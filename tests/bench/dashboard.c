@@ -304,8 +304,7 @@ static double resident_mb(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1e6;
 }
 
-static void measure(struct worker_view *view, const char *what,
-                    const char *target)
+static void measure(struct view *view, const char *what, const char *target)
 {
     struct bench_series ms = {.n = 0};
     char params[160];
@@ -327,7 +326,7 @@ static void measure(struct worker_view *view, const char *what,
     bench_print("dashboard", params, &ms, "ms");
 }
 
-static void measure_all(struct worker_view *view)
+static void measure_all(struct view *view)
 {
 #define LARGE "/api/v1/runs/large"
     static const char *const routes[][2] = {
@@ -352,7 +351,7 @@ static void measure_all(struct worker_view *view)
         measure(view, routes[i][0], routes[i][1]);
 }
 
-static void serve(struct worker_view *view)
+static void serve(struct view *view)
 {
     struct api_server_options options = {.view = view,
                                          .listen = "127.0.0.1:18081"};
@@ -396,7 +395,7 @@ int main(int argc, char **argv)
     static const struct view_options no_options;
     static struct history large, small[SMALL_RUNS];
     struct bench_series mb = {.n = 0};
-    struct worker_view *view;
+    struct view *view;
 
     if (argc > 2 && strcmp(argv[1], "--journal") == 0)
         return write_journal(argv[2]);

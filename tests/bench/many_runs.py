@@ -2,7 +2,8 @@
 """How long it takes to list many runs: a state folder of RUNS finished ones,
 copied by program from one that was run.
 
-Usage: many_runs.py [--runs 100000] [--records 8] [--mltune build/release/mltune]
+Usage: many_runs.py [--runs 100000] [--records 8] [--rounds 11]
+                    [--mltune build/release/mltune]
 
 Prints `name params value unit`: the best and the worst of eleven calls, and the
 processor time and memory of the last one.
@@ -43,10 +44,26 @@ def multiply(path, runs, records):
     db.close()
 
 
+def measure(name, mltune, words, a, folder):
+    times = []
+    for _ in range(a.rounds):
+        began = time.monotonic()
+        with subprocess.Popen([mltune, *words], cwd=folder,
+                              stdout=subprocess.DEVNULL) as process:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        times.append(time.monotonic() - began)
+    print(f"many_runs_{name} runs={a.runs} {min(times):.3f} s"
+          f" worst={max(times):.3f}"
+          f" cpu={usage.ru_utime + usage.ru_stime:.3f}"
+          f" resident={usage.ru_maxrss / 1024:.0f}MB", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=100000)
     parser.add_argument("--records", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--mltune", default="build/release/mltune")
     a = parser.parse_args()
     mltune = str(pathlib.Path(a.mltune).resolve())
@@ -57,18 +74,8 @@ def main():
             subprocess.run([mltune, *words], cwd=folder, check=True,
                            stdout=subprocess.DEVNULL)
         multiply(folder / ".mltune/mltune.db", a.runs, a.records)
-        times = []
-        for _ in range(ROUNDS):
-            began = time.monotonic()
-            with subprocess.Popen([mltune, "ls"], cwd=folder,
-                                  stdout=subprocess.DEVNULL) as process:
-                _, status, usage = os.wait4(process.pid, 0)
-                process.returncode = os.waitstatus_to_exitcode(status)
-            times.append(time.monotonic() - began)
-        print(f"many_runs_ls runs={a.runs} {min(times):.3f} s"
-              f" worst={max(times):.3f}"
-              f" cpu={usage.ru_utime + usage.ru_stime:.3f}"
-              f" resident={usage.ru_maxrss / 1024:.0f}MB")
+        measure("ls", mltune, ["ls"], a, folder)
+        measure("ls_json", mltune, ["ls", "--json"], a, folder)
 
 
 if __name__ == "__main__":

@@ -115,22 +115,45 @@ def resume_seconds(a, state, run):
     return took
 
 
-def main():
+def options():
+    """Those that tests/bench/week.py has, too."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--retune", type=float, default=5)
     parser.add_argument("--mltune", default="build/release/mltune")
-    parser.add_argument("--limit", default="64MiB")
     parser.add_argument("--state")
-    a = parser.parse_args()
-    folder = pathlib.Path(a.state or tempfile.mkdtemp(prefix="soak"))
+    return parser
+
+
+def folder_of(a, prefix):
+    folder = pathlib.Path(a.state or tempfile.mkdtemp(prefix=prefix))
     folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def start(a, folder, **settings):
+    """A run of CONFIG with @settings: its process, and who asks it."""
     state = folder / ".mltune"
-    config = {**CONFIG, "journal": {"limit": a.limit}}
-    (folder / "c.json").write_text(json.dumps(config))
+    (folder / "c.json").write_text(json.dumps({**CONFIG, **settings}))
     p = subprocess.Popen([a.mltune, "run", str(folder / "c.json"), "--state",
                           str(state), "-q"], stdout=subprocess.DEVNULL)
-    server = Server(state)
+    return p, Server(state)
+
+
+def kill(p):
+    """As a machine that stops; its node ends by itself."""
+    p.send_signal(signal.SIGKILL)
+    p.wait()
+    time.sleep(2)
+
+
+def main():
+    parser = options()
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--retune", type=float, default=5)
+    parser.add_argument("--limit", default="64MiB")
+    a = parser.parse_args()
+    folder = folder_of(a, "soak")
+    state = folder / ".mltune"
+    p, server = start(a, folder, journal={"limit": a.limit})
     began, samples, peak, said = time.monotonic(), [], 0.0, 0
     while time.monotonic() - began < a.minutes * 60 and p.poll() is None:
         time.sleep(a.retune)
@@ -151,9 +174,7 @@ def main():
                   flush=True)
     assert p.poll() is None, "the run has ended"
     run = server.ask("GET", "")
-    p.send_signal(signal.SIGKILL)
-    p.wait()
-    time.sleep(2)
+    kill(p)
     half = [s for s in samples if s[0] >= min(600, a.minutes * 30)]
     what = (f"minutes={a.minutes:g} epochs={run['epochs']} "
             f"searches={run['tuning']['searches']} "

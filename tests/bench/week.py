@@ -8,24 +8,15 @@ A real run is re-tuned twice and killed, tests/bench/week.c writes the week into
 its journal, then as `name params value unit`: week_journal, week_resume (to the
 first slice of training), week_show, week_ls.
 """
-import argparse
-import json
-import pathlib
 import shutil
-import signal
 import subprocess
-import tempfile
 import time
 
 import soak
 
 
-def killed_run(a, folder, state):
-    config = {**soak.CONFIG, "snapshot": {"every": 1}}
-    (folder / "c.json").write_text(json.dumps(config))
-    p = subprocess.Popen([a.mltune, "run", str(folder / "c.json"), "--state",
-                          str(state), "-q"], stdout=subprocess.DEVNULL)
-    server = soak.Server(state)
+def killed_run(a, folder):
+    p, server = soak.start(a, folder, snapshot={"every": 1})
     for searches in (2, 3):
         server.ask("POST", ":retune")
         for _ in range(2400):
@@ -35,23 +26,18 @@ def killed_run(a, folder, state):
                 break
             time.sleep(0.05)
     time.sleep(3)
-    p.send_signal(signal.SIGKILL)
-    p.wait()
-    time.sleep(2)
+    soak.kill(p)
     return server.run
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = soak.options()
     parser.add_argument("--retunes", type=int, default=120960)
-    parser.add_argument("--mltune", default="build/release/mltune")
     parser.add_argument("--week", default="build/release/tests/bench/week")
-    parser.add_argument("--state")
     a = parser.parse_args()
-    folder = pathlib.Path(a.state or tempfile.mkdtemp(prefix="week"))
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = soak.folder_of(a, "week")
     state = folder / ".mltune"
-    run = killed_run(a, folder, state)
+    run = killed_run(a, folder)
     subprocess.run([a.week, str(state), run, str(a.retunes)], check=True)
     what = f"retunes={a.retunes}"
     print(f"week_journal {what} {soak.journal_mb(state):.1f} MB")

@@ -16,34 +16,10 @@ function numbers(seed) {
 }
 
 const tests = {
-  // In the first search the learning rate decides; later ones try only rates
-  // near its winner's, and which of those stands first is chance.
-  "importance is that of one search"({importance, importanceWithin}) {
-    const next = numbers(1), rows = [];
-    for (let search = 1; search <= 8; search++) {
-      const trials = search === 1 ? 30 : 14, own = [];
-      for (let i = 0; i < trials; i++) {
-        const rate = search === 1 ? 10 ** (-5 * next()) : 0.1 * (1 + 0.1 * next());
-        const speed = search === 1 ? -Math.abs(Math.log10(rate) + 1) + 0.3 * next() : next();
-        own.push({search, speed, setting: {rate, momentum: next()}});
-      }
-      own.sort((a, b) => a.speed - b.speed);
-      own.forEach((r, i) => { r.standing = i / (trials - 1); });
-      rows.push(...own);
-    }
-    const within = importanceWithin(rows, ["rate", "momentum"]);
-    assert.strictEqual(within.search, 1);
-    assert.strictEqual(within.rows, 30);
-    assert.strictEqual(within.shares[0][0], "rate");
-    assert.ok(within.shares[0][1] > 0.5, "rate " + within.shares[0][1]);
-    assert.ok(within.shares[1][1] < 0.2, "momentum " + within.shares[1][1]);
-    const pooled = importance({rate: rows.map((r) => r.setting.rate)}, rows.map((r) => r.standing));
-    assert.ok(pooled[0][1] < 0.5 * within.shares[0][1], "all searches together hide it: " + pooled[0][1]);
-  },
-  "of searches of one size the first counts"({importanceWithin}) {
-    const rows = [2, 2, 3, 3].map((search, i) => ({search, standing: i % 2, setting: {}}));
-    assert.strictEqual(importanceWithin(rows, []).search, 2);
-    assert.deepStrictEqual(importanceWithin([], ["a"]), {search: null, rows: 0, shares: [["a", 0]]});
+  "of searches of one size the first counts"({largestSearch}) {
+    assert.strictEqual(largestSearch([2, 3, 3, 2].map((search) => ({search}))), 2);
+    assert.strictEqual(largestSearch([2, 3, 3].map((search) => ({search}))), 3);
+    assert.strictEqual(largestSearch([]), null);
   },
   "losses that diverged do not stretch the axis"({topOfLosses}) {
     const starts = [2.3, 2.31, 2.29, 2.3, 2.32];
@@ -144,24 +120,80 @@ const overview = {
     assert.deepStrictEqual(pauses(x, [], false), []);             // clocks do not pass then
     assert.deepStrictEqual(pauses([], [], true), []);
   },
+  "decisions that say the same are one; others, and those without a reason, are not"({folded}) {
+    const d = (decision, text) => ({decision, text}), all = [d("setting", "goes on with 1: the cooldown"), d("setting", "goes on with 2: the cooldown"),
+      d("out", "trial 3 is out: the cooldown"), d("out", "trial 3 is out"), d("out", "trial 4 is out")];
+    assert.deepStrictEqual(folded(all).map((f) => f.length), [2, 1, 1, 1]);
+    assert.deepStrictEqual(folded(all).flat(), all);
+  },
   "what a run comes to next"({nextEvent}) {
     const epochs = [{epoch: 4, clock: 100}, {epoch: 5, clock: 200}], tuning = {searches: 1, trials: 3};
     assert.deepStrictEqual(nextEvent({status: "tuning", tuning}, [], {search: 1, max_trials: 30, result: null}),
       {text: "search 1: trial 3 of at most 30", part: 0.1});
     assert.deepStrictEqual(nextEvent({status: "training", clock: 225, tuning}, epochs, null), {text: "epoch 6: 25 %", part: 0.25});
     assert.deepStrictEqual(nextEvent({status: "training", clock: 900, tuning}, epochs, null), {text: "epoch 6", part: null});
+    assert.deepStrictEqual(nextEvent({status: "training", clock: 190, tuning}, epochs, null), {text: "epoch 6: 0 %", part: 0});
     assert.strictEqual(nextEvent({status: "paused", clock: 225, tuning}, epochs, null), null);
     assert.strictEqual(nextEvent({status: "training", clock: 225, tuning}, [], null), null);
   },
 };
-Object.assign(tests, finds, overview);
+// Points spread over the whole space, so that the forest can learn nearly all of it.
+function spread(kinds, n, of) {
+  const next = numbers(7), x = Array.from({length: n}, () => kinds.map((k) => k > 0 ? Math.floor(k * next()) : next()));
+  return [x, x.map(of), kinds];
+}
+const near = (value, wanted, most, said) => assert.ok(Math.abs(value - wanted) <= most, said + ": " + value + " for " + wanted);
+const forests = {
+  // 3 a + b: the variances of its parts are 9 / 12 and 1 / 12; c does nothing.
+  "importance is each part's share of the variance"({forest, shares}) {
+    const [a, b, c] = shares(forest(...spread([0, 0, 0], 600, ([p, q]) => 3 * p + q)));
+    near(a.mean, 0.9, 0.03, "a");
+    near(b.mean, 0.1, 0.03, "b");
+    near(c.mean, 0, 0.01, "c");
+    for (const s of [a, b, c]) assert.ok(s.spread >= 0 && s.spread < 0.05, "spread " + s.spread);
+  },
+  // One of three categories gives 1: variance 2 / 9, and a's is 1 / 12.
+  "categories weigh the same, however often they were tried"({forest, shares}) {
+    const of = ([p, c]) => p + (c === 1 ? 1 : 0), [x, , kinds] = spread([0, 3], 600, of);
+    const some = x.filter(([, c], i) => c !== 1 || i % 4 === 0);
+    const [a, b] = shares(forest(some, some.map(of), kinds));
+    near(b.mean, (2 / 9) / (2 / 9 + 1 / 12), 0.04, "category");
+    near(a.mean, (1 / 12) / (2 / 9 + 1 / 12), 0.04, "number");
+  },
+  // (2 a - 1) (2 b - 1) has no part of one dimension alone.
+  "what acts only together is no one's"({forest, shares, marginal, surface}) {
+    const model = forest(...spread([0, 0], 800, ([p, q]) => (2 * p - 1) * (2 * q - 1)));
+    for (const s of shares(model)) assert.ok(s.mean < 0.06, "alone " + s.mean);
+    for (const v of marginal(model, 0, [0, 0.3, 1])) near(v, 0, 0.1, "marginal");
+    const grid = surface(model, 0, 1, 10); // [row of b][column of a]
+    near(grid[9][9], 0.81, 0.15, "both high");
+    near(grid[0][9], -0.81, 0.15, "one high");
+  },
+  "a map's rows are the second dimension, categories have a cell each"({forest, surface, marginal}) {
+    const model = forest(...spread([0, 3], 300, ([p, c]) => p + 10 * c)), grid = surface(model, 0, 1, 4);
+    assert.deepStrictEqual(grid.map((line) => line.length), [4, 4, 4]);
+    grid.forEach((line, c) => line.forEach((v, k) => near(v, (k + 0.5) / 4 + 10 * c, 0.3, c + " " + k)));
+    marginal(model, 1, [0, 1, 2]).forEach((v, c) => near(v, 0.5 + 10 * c, 0.1, "category " + c));
+  },
+  "the same trials give the same figures; none, or equal ones, give none"({forest, shares}) {
+    const once = () => shares(forest(...spread([0, 2], 40, ([p, c]) => p * c)));
+    assert.deepStrictEqual(once(), once());
+    assert.deepStrictEqual(shares(forest([], [], [0, 0])), []);
+    assert.deepStrictEqual(shares(forest([[0.1], [0.9]], [5, 5], [0])), []);
+    assert.deepStrictEqual(shares(forest([[], []], [1, 2], [])), []);
+    // One value of x with several of y: no split, no share, and an end.
+    assert.deepStrictEqual(shares(forest([[0.5], [0.5]], [1, 2], [0])), []);
+  },
+};
+Object.assign(tests, finds, overview, forests);
 
 const ODD = [NaN, undefined, null, "inf", -Infinity, Infinity, -Number.MAX_VALUE, Number.MAX_VALUE, -1e300, -1e9,
   -3, -1e-300, -0, 0, Number.MIN_VALUE, 1e-300, 1e-12, 0.0096, 0.95, 1, 1 + Number.EPSILON, 1.2, 7, 12345,
   1e9, 1e9 + 1, 2 ** 53, 1e17, 1e17 + 16, 1e33, 1e300];
 
 (async () => {
-  const page = {...await load("stats.js"), ...await load("axes.js"), ...await load("search.js")};
+  const page = {...await load("stats.js"), ...await load("axes.js"), ...await load("search.js"),
+    ...await load("fanova.js")};
   for (const [name, test] of Object.entries(tests)) {
     try {
       test(page);

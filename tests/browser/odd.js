@@ -119,6 +119,7 @@ const QUIET = /404 \(Not Found\)/; // the browser's own word about the run that 
 tell(async (browser, page, faults) => {
   await unknownRun(page);
   assert.ok(faults.every((f) => QUIET.test(f)), faults.join("\n"));
+  await page.close(); // it would ask for that run again
   faults.length = 0;
   const other = await browser.newPage();
   watch(other, faults);

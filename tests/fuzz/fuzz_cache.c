@@ -3,17 +3,11 @@
  * drain as they may. What leaves for a shard can be decoded and is for it. */
 #include "base/mem.h"
 #include "ps/nodes/cache.h"
-#include "tests/fuzz/bytes_in.h"
-#include "tests/fuzz/must.h"
+#include "tests/fuzz/two_tables.h"
 
 #include <string.h>
 
 enum {
-    CACHE_FUZZ_NODES = 2,
-    CACHE_FUZZ_WORKERS = 2, /* a node; this is node 0 */
-    CACHE_FUZZ_TABLES = 2,
-    CACHE_FUZZ_ROWS = 12,
-    CACHE_FUZZ_WIDTH = 2,
     CACHE_FUZZ_ROOM = 512,
     CACHE_FUZZ_STEPS = 200,
     CACHE_FUZZ_LEAVING = 64 /* frames that are asked for at a time */
@@ -22,50 +16,31 @@ enum {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct cache_world {
-    struct table table[CACHE_FUZZ_TABLES];
-    struct update update[CACHE_FUZZ_WORKERS][CACHE_FUZZ_TABLES];
-    const struct update *updates[CACHE_FUZZ_WORKERS][CACHE_FUZZ_TABLES];
+    struct table table[FUZZ_TABLES];
+    struct update update[FUZZ_WORKERS][FUZZ_TABLES];
+    const struct update *updates[FUZZ_WORKERS][FUZZ_TABLES];
     struct cache *cache;
     uint64_t slice;
-    int64_t base;                    /* its first clock */
-    bool ending[CACHE_FUZZ_WORKERS]; /* its clock's sums are leaving */
-    bool drained[CACHE_FUZZ_WORKERS];
+    int64_t base;              /* its first clock */
+    bool ending[FUZZ_WORKERS]; /* its clock's sums are leaving */
+    bool drained[FUZZ_WORKERS];
 };
-
-static void make_table(struct table *t, const char *name, const char *rule)
-{
-    struct mlt_table_options opt = {.size = sizeof(opt),
-                                    .name = name,
-                                    .rows = CACHE_FUZZ_ROWS,
-                                    .width = CACHE_FUZZ_WIDTH,
-                                    .rule = rule,
-                                    .chunk_bytes = 16};
-
-    must(table_init(t, &opt, NULL, NULL) == ERR_OK);
-    table_partition(t, CACHE_FUZZ_NODES * CACHE_FUZZ_WORKERS);
-}
 
 static void open_world(struct cache_world *w, struct bytes_in *in)
 {
-    static const char *const models[] = {"bsp", "ssp", "essp", "async",
-                                         "barrier"};
-    static const char *const rules[] = {"add", "sgd", "adagrad", "adarevision"};
-    struct cache_options opt = {.nodes = CACHE_FUZZ_NODES,
-                                .workers = CACHE_FUZZ_WORKERS,
+    struct cache_options opt = {.nodes = FUZZ_NODES,
+                                .workers = FUZZ_WORKERS,
                                 .table = w->table,
-                                .tables = CACHE_FUZZ_TABLES,
-                                .consistency =
-                                    consistency_find(models[in_below(in, 5)]),
+                                .tables = FUZZ_TABLES,
+                                .consistency = two_tables_model(in),
                                 .half = in_chance(in),
                                 .update = &w->updates[0][0]};
 
-    must(opt.consistency != NULL);
-    make_table(&w->table[0], "weights", "add");
-    make_table(&w->table[1], "learned", rules[in_below(in, 4)]);
-    for (int i = 0; i < CACHE_FUZZ_WORKERS; i++) {
+    two_tables_open(w->table, in, 0);
+    for (int i = 0; i < FUZZ_WORKERS; i++) {
         w->drained[i] = true;
-        for (int t = 0; t < CACHE_FUZZ_TABLES; t++) {
-            must(update_init(&w->update[i][t], CACHE_FUZZ_ROWS,
+        for (int t = 0; t < FUZZ_TABLES; t++) {
+            must(update_init(&w->update[i][t], FUZZ_ROWS,
                              w->table[t].value_bytes) == ERR_OK);
             w->updates[i][t] = &w->update[i][t];
         }
@@ -76,8 +51,8 @@ static void open_world(struct cache_world *w, struct bytes_in *in)
 static void close_world(struct cache_world *w)
 {
     cache_free(w->cache);
-    for (int i = 0; i < CACHE_FUZZ_WORKERS; i++)
-        for (int t = 0; t < CACHE_FUZZ_TABLES; t++)
+    for (int i = 0; i < FUZZ_WORKERS; i++)
+        for (int t = 0; t < FUZZ_TABLES; t++)
             update_deinit(&w->update[i][t]);
 }
 
@@ -88,13 +63,13 @@ static struct frame almost(struct cache_world *w, struct bytes_in *in)
 {
     uint8_t odd = in_byte(in); /* a bit each: that field is anything */
     struct frame f = {.kind = in_chance(in) ? FRAME_ROWS : FRAME_CLOCKS,
-                      .from = (uint32_t)in_below(in, CACHE_FUZZ_NODES),
+                      .from = (uint32_t)in_below(in, FUZZ_NODES),
                       .slice = w->slice,
-                      .table = (uint32_t)in_below(in, CACHE_FUZZ_TABLES),
+                      .table = (uint32_t)in_below(in, FUZZ_TABLES),
                       .clock = w->base + (int64_t)in_below(in, 6)};
 
-    f.worker = in_chance(in) ? FRAME_NO_WORKER
-                             : (uint32_t)in_below(in, CACHE_FUZZ_WORKERS);
+    f.worker =
+        in_chance(in) ? FRAME_NO_WORKER : (uint32_t)in_below(in, FUZZ_WORKERS);
     if (odd & 1)
         f.slice = in_number(in);
     if (odd & 2)
@@ -113,8 +88,8 @@ static struct frame almost(struct cache_world *w, struct bytes_in *in)
 static void add_record(struct cache_world *w, struct bytes_in *in,
                        const struct frame *f, struct frame_writer *writer)
 {
-    static const float values[CACHE_FUZZ_WIDTH + 1] = {1, -1, 1};
-    uint64_t row = in_below(in, CACHE_FUZZ_ROWS + 1);
+    static const float values[FUZZ_WIDTH + 1] = {1, -1, 1};
+    uint64_t row = in_below(in, FUZZ_ROWS + 1);
     uint64_t number = in_number(in);
     int64_t clock =
         (int64_t)(number < 50 ? number + (uint64_t)w->base : number);
@@ -122,7 +97,7 @@ static void add_record(struct cache_world *w, struct bytes_in *in,
     if (f->values == FRAME_NOTHING) {
         frame_add(writer, row, NULL);
     } else if (f->kind == FRAME_CLOCKS) {
-        frame_add(writer, in_below(in, CACHE_FUZZ_TABLES + 1), &clock);
+        frame_add(writer, in_below(in, FUZZ_TABLES + 1), &clock);
     } else if (f->flags & FRAME_VERSIONS) {
         frame_add_version(writer, row, (uint32_t)in_number(in), values);
     } else {
@@ -143,7 +118,7 @@ static void hear(struct cache_world *w, struct bytes_in *in)
 
     if (f.kind == FRAME_ROWS || f.kind == FRAME_UPDATE) {
         f.values = in_byte(in) < 240 ? FRAME_F32 : FRAME_F16;
-        f.width = in_byte(in) < 240 ? CACHE_FUZZ_WIDTH : 1;
+        f.width = in_byte(in) < 240 ? FUZZ_WIDTH : 1;
         if (f.table == 1 && (strcmp(w->table[1].rule->name, "adarevision") ==
                              0) != (in_byte(in) > 240))
             f.flags = FRAME_VERSIONS;
@@ -175,7 +150,7 @@ static void take_leaving(struct cache_world *w)
     struct frame f;
 
     must(cache_frame_bytes(w->cache) <= sizeof(bytes));
-    for (uint32_t node = 0; node < CACHE_FUZZ_NODES; node++)
+    for (uint32_t node = 0; node < FUZZ_NODES; node++)
         for (int i = 0; i < CACHE_FUZZ_LEAVING; i++) {
             bool has = cache_has_next(w->cache, node);
             size_t n = cache_next(w->cache, node, bytes, sizeof(bytes));
@@ -186,10 +161,10 @@ static void take_leaving(struct cache_world *w)
             must(frame_decode(bytes, n, &f, NULL) == ERR_OK);
             must(f.slice == w->slice);
         }
-    for (uint32_t i = 0; i < CACHE_FUZZ_WORKERS; i++) {
+    for (uint32_t i = 0; i < FUZZ_WORKERS; i++) {
         if (!w->ending[i] || !cache_sent(w->cache, i))
             continue;
-        for (int t = 0; t < CACHE_FUZZ_TABLES; t++)
+        for (int t = 0; t < FUZZ_TABLES; t++)
             update_clear(&w->update[i][t]);
         w->ending[i] = false;
     }
@@ -206,9 +181,9 @@ static void add(struct cache_world *w, uint32_t worker, uint32_t table,
 
 static void work(struct cache_world *w, struct bytes_in *in, uint32_t worker)
 {
-    float values[CACHE_FUZZ_WIDTH];
-    uint32_t table = (uint32_t)in_below(in, CACHE_FUZZ_TABLES);
-    uint64_t row = in_below(in, CACHE_FUZZ_ROWS);
+    float values[FUZZ_WIDTH];
+    uint32_t table = (uint32_t)in_below(in, FUZZ_TABLES);
+    uint64_t row = in_below(in, FUZZ_ROWS);
     unsigned char bytes[CACHE_FUZZ_ROOM];
     struct frame f;
     int64_t clock;
@@ -229,7 +204,7 @@ static void work(struct cache_world *w, struct bytes_in *in, uint32_t worker)
         break;
     case 4:
         n = cache_next_early(w->cache, worker,
-                             (uint32_t)in_below(in, CACHE_FUZZ_NODES),
+                             (uint32_t)in_below(in, FUZZ_NODES),
                              PRIORITY_ABSOLUTE, bytes, sizeof(bytes));
         must(n == 0 || frame_decode(bytes, n, &f, NULL) == ERR_OK);
         break;
@@ -245,7 +220,7 @@ static void work(struct cache_world *w, struct bytes_in *in, uint32_t worker)
 /* All have left the last slice. */
 static void begin(struct cache_world *w, struct bytes_in *in)
 {
-    for (int i = 0; i < CACHE_FUZZ_WORKERS; i++)
+    for (int i = 0; i < FUZZ_WORKERS; i++)
         if (!w->drained[i])
             return;
     take_leaving(w);
@@ -267,7 +242,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     begin(&w, &in);
     for (int i = 0; i < CACHE_FUZZ_STEPS && in.left > 0; i++) {
         uint8_t what = in_byte(&in);
-        uint32_t worker = what % CACHE_FUZZ_WORKERS;
+        uint32_t worker = what % FUZZ_WORKERS;
 
         if (what < 120)
             hear(&w, &in);

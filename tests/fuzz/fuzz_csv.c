@@ -113,7 +113,7 @@ static void round_trip(const struct samples *s, bool targets)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const labels[] = {NULL, "first", "2", "y"};
-    static const char *const categories[] = {"1"};
+    static const char *const categories[] = {"1"}, *const ignore[] = {"3"};
     int64_t before = mem_outstanding();
     struct samples s = {0};
     struct fault fault = {0};
@@ -122,7 +122,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             .header = (how >> 2) % 3 - 1,
                             .targets = how & 32,
                             .category = categories,
-                            .categories = how & 64 ? 1 : 0};
+                            .categories = how & 64 ? 1 : 0,
+                            .ignore = ignore,
+                            .ignored = how & 128 ? 1 : 0};
 
     if (size == 0)
         return 0;

@@ -1,5 +1,5 @@
-/* Any bytes as a report to node 0, and as its answer: refused with a reason, or
- * taken and written again as the same. */
+/* Any bytes as a report to node 0, as its answer, and as a file of a meeting
+ * folder: refused with a reason, or taken and written again as the same. */
 #include "base/mem.h"
 #include "ps/wire/meet.h"
 
@@ -59,17 +59,39 @@ static void read_as_answer(const char *text, size_t size)
     mem_free(written);
 }
 
+static void read_as_file(const char *text)
+{
+    struct meet_node node = {.number = 7}, again;
+    char line[MEET_LINE_MAX];
+
+    if (meet_line_read(text, &node)) {
+        must(node.number == 7 && !node.endpoint[0]);
+        return;
+    }
+    must(strlen(node.endpoint) < MEET_ENDPOINT_MAX);
+    meet_line_write(&node, line);
+    must(meet_line_read(line, &again) == ERR_OK);
+    must(strcmp(again.endpoint, node.endpoint) == 0);
+    must(again.number == node.number);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int64_t before = mem_outstanding();
     char *text = malloc(size ? size : 1); /* exactly: reads past it are found */
+    char *line = malloc(size + 1);
 
-    must(text != NULL);
+    must(text && line);
     if (size)
         memcpy(text, data, size);
     read_as_report(text, size);
     read_as_answer(text, size);
+    if (size)
+        memcpy(line, data, size);
+    line[size] = '\0';
+    read_as_file(line);
     free(text);
+    free(line);
     must(mem_outstanding() == before);
     return 0;
 }

@@ -43,7 +43,10 @@ static void show(const json_t *json, FILE *out)
         .epochs = (json_t *)list_of(json, "epochs"),
         .decisions = (json_t *)list_of(json, "decisions")};
 
-    render_run(&a, out);
+    static const struct render_screen screen[] = {{0, 0}, {80, 24}};
+
+    for (size_t i = 0; i < 2; i++)
+        render_run(&a, &screen[i], out);
     for (int list = RENDER_RUNS; list <= RENDER_EPOCHS; list++)
         render_table((enum render_list)list, list_of(json, "trials"),
                      json_text_at(json, "/job/metric/name"), " ", out);

@@ -3,8 +3,7 @@
  * asks, and fits; the store stays sound. */
 #include "base/mem.h"
 #include "ps/nodes/shard.h"
-#include "tests/fuzz/bytes_in.h"
-#include "tests/fuzz/must.h"
+#include "tests/fuzz/two_tables.h"
 #ifndef FUZZ_REPLAY
 #include "tests/sim/shard_store.c" /* the target links no simulator */
 #endif
@@ -14,11 +13,6 @@
 #include <string.h>
 
 enum {
-    SHARD_FUZZ_NODES = 2,
-    SHARD_FUZZ_WORKERS = 2, /* a node */
-    SHARD_FUZZ_TABLES = 2,
-    SHARD_FUZZ_ROWS = 12,
-    SHARD_FUZZ_WIDTH = 2,
     SHARD_FUZZ_ROOM = 512,
     SHARD_FUZZ_STEPS = 200,
     SHARD_FUZZ_ANSWERS = 64 /* frames that are asked for after a step */
@@ -27,45 +21,23 @@ enum {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct shard_world {
-    struct table table[SHARD_FUZZ_TABLES];
+    struct table table[FUZZ_TABLES];
     struct shard_store store;
     struct shard *shard;
     uint64_t slice, op;
 };
 
-static void make_table(struct table *t, const char *name, const char *rule,
-                       unsigned flags)
-{
-    struct mlt_table_options opt = {.size = sizeof(opt),
-                                    .name = name,
-                                    .rows = SHARD_FUZZ_ROWS,
-                                    .width = SHARD_FUZZ_WIDTH,
-                                    .rule = rule,
-                                    .flags = flags,
-                                    .chunk_bytes = 16};
-
-    must(table_init(t, &opt, NULL, NULL) == ERR_OK);
-    table_partition(t, SHARD_FUZZ_NODES * SHARD_FUZZ_WORKERS);
-}
-
 static void open_world(struct shard_world *w, struct bytes_in *in)
 {
-    static const char *const models[] = {"bsp", "ssp", "essp", "async",
-                                         "barrier"};
-    static const char *const rules[] = {"add", "sgd", "adagrad", "adarevision"};
-    struct shard_options opt = {.nodes = SHARD_FUZZ_NODES,
-                                .workers = SHARD_FUZZ_WORKERS,
+    struct shard_options opt = {.nodes = FUZZ_NODES,
+                                .workers = FUZZ_WORKERS,
                                 .table = w->table,
-                                .tables = SHARD_FUZZ_TABLES,
-                                .consistency =
-                                    consistency_find(models[in_below(in, 5)]),
+                                .tables = FUZZ_TABLES,
+                                .consistency = two_tables_model(in),
                                 .rows = &shard_store_rows,
                                 .rows_self = &w->store};
 
-    must(opt.consistency != NULL);
-    make_table(&w->table[0], "weights", "add", 0);
-    make_table(&w->table[1], "learned", rules[in_below(in, 4)],
-               in_chance(in) ? MLT_OWN_CLOCK : 0);
+    two_tables_open(w->table, in, in_chance(in) ? MLT_OWN_CLOCK : 0);
     must(shard_store_init(&w->store, &opt, 1 << 16, 0) == ERR_OK);
     must(shard_new(&opt, &w->shard) == ERR_OK);
     shard_set_early(w->shard, in_chance(in));
@@ -77,14 +49,14 @@ static struct frame almost(struct shard_world *w, struct bytes_in *in)
     uint8_t odd = in_byte(in); /* a bit each: that field is anything */
     struct frame f = {
         .kind = (enum frame_kind)(1 + in_below(in, FRAME_KIND_COUNT - 1)),
-        .from = (uint32_t)in_below(in, SHARD_FUZZ_NODES),
+        .from = (uint32_t)in_below(in, FUZZ_NODES),
         .slice = w->slice,
-        .table = (uint32_t)in_below(in, SHARD_FUZZ_TABLES),
+        .table = (uint32_t)in_below(in, FUZZ_TABLES),
         .clock = (int64_t)in_below(in, 6),
         .op = w->op + 1,
-        .nodes = SHARD_FUZZ_NODES,
-        .workers = SHARD_FUZZ_WORKERS,
-        .layout = shard_layout(w->table, SHARD_FUZZ_TABLES),
+        .nodes = FUZZ_NODES,
+        .workers = FUZZ_WORKERS,
+        .layout = shard_layout(w->table, FUZZ_TABLES),
         .branch = (uint32_t)in_below(in, 6),
         .parent = (uint32_t)in_below(in, 6),
         .type = (uint32_t)in_below(in, BRANCH_TYPE_COUNT),
@@ -92,8 +64,7 @@ static struct frame almost(struct shard_world *w, struct bytes_in *in)
         .learning_rate = 0.5,
         .momentum = 0.5};
 
-    f.worker = f.from * SHARD_FUZZ_WORKERS +
-               (uint32_t)in_below(in, SHARD_FUZZ_WORKERS);
+    f.worker = f.from * FUZZ_WORKERS + (uint32_t)in_below(in, FUZZ_WORKERS);
     if (f.kind == FRAME_BEGIN)
         f.slice = w->slice + 1;
     if (f.kind == FRAME_CLOCK && in_chance(in))
@@ -126,14 +97,14 @@ static bool has_values(enum frame_kind kind)
 static bool make(struct shard_world *w, struct bytes_in *in, struct frame *f,
                  unsigned char bytes[SHARD_FUZZ_ROOM])
 {
-    float values[SHARD_FUZZ_WIDTH] = {1, -1};
+    float values[FUZZ_WIDTH] = {1, -1};
     struct frame_writer writer;
     uint64_t n = in_below(in, 5);
     bool versions = has_values(f->kind) && f->table == 1 &&
                     strcmp(w->table[1].rule->name, "adarevision") == 0;
 
     if (has_values(f->kind))
-        f->values = FRAME_F32, f->width = SHARD_FUZZ_WIDTH;
+        f->values = FRAME_F32, f->width = FUZZ_WIDTH;
     if (has_values(f->kind) && versions != (in_below(in, 16) == 15))
         f->flags = FRAME_VERSIONS;
     if (f->kind == FRAME_READ && in_chance(in))
@@ -144,7 +115,7 @@ static bool make(struct shard_world *w, struct bytes_in *in, struct frame *f,
         f->values = FRAME_I32, f->width = 1;
     frame_begin(&writer, f, bytes, SHARD_FUZZ_ROOM);
     for (uint64_t i = 0; i < n && writer.count_at; i++) {
-        uint64_t row = in_below(in, SHARD_FUZZ_ROWS + 2);
+        uint64_t row = in_below(in, FUZZ_ROWS + 2);
         int64_t clock = (int64_t)row;
 
         if (f->values == FRAME_I32)
@@ -212,11 +183,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < SHARD_FUZZ_STEPS && in.left > 0; i++) {
         one_step(&w, &in);
         if (in_below(&in, 4) < 3)
-            for (uint32_t n = 0; n < SHARD_FUZZ_NODES; n++)
+            for (uint32_t n = 0; n < FUZZ_NODES; n++)
                 take_answers(&w, n, i % 2);
     }
     must(shard_stats(w.shard).waiting <=
-         (uint64_t)SHARD_FUZZ_NODES * SHARD_READS_MAX);
+         (uint64_t)FUZZ_NODES * SHARD_READS_MAX);
     shard_free(w.shard);
     store_check(w.store.store);
     shard_store_deinit(&w.store);

@@ -16,7 +16,9 @@ static bool same(const struct named_tokens *a, const struct named_tokens *b)
         if (strcmp(a->item[i].name, b->item[i].name) != 0 ||
             strcmp(a->item[i].made, b->item[i].made) != 0 ||
             strcmp(a->item[i].hash, b->item[i].hash) != 0 ||
-            a->item[i].role != b->item[i].role)
+            a->item[i].role != b->item[i].role ||
+            a->item[i].upload_limited != b->item[i].upload_limited ||
+            a->item[i].upload_max != b->item[i].upload_max)
             return false;
     return a->len == b->len;
 }
@@ -31,6 +33,7 @@ static void use(struct named_tokens *t)
         must(token_name_valid(k->name));
         must(k->role >= ROLE_READ && k->role <= ROLE_ADMIN);
         must(strlen(k->hash) == TOKENS_HASH_LEN);
+        must(k->upload_max <= TOKENS_UPLOAD_MAX);
         must(tokens_named(t, k->name) == k);
         must(tokens_has(t, token_number(k)));
     }

@@ -64,7 +64,7 @@ static void every_committed_input_replays_clean(void **state)
         targets++;
     }
     closedir(dir);
-    assert_true(targets >= 44);
+    assert_true(targets >= 52);
 }
 
 int main(void)

@@ -17,24 +17,28 @@ import sys
 # there is no circle. docs/architecture.md says what each is for.
 ROOMS = {
     "base": "",
+    "base/host": "base",
     "base/json": "base",
     "base/proto": "base base/json",
     "base/commands": "base base/json base/proto",
     "branches": "base base/proto",
     "ps/rows": "base branches",
+    "ps/space": "base ps/rows",
     "ps/nodes": "base base/proto ps/rows",
-    "ps/server": "base base/proto branches ps/rows ps/nodes",
-    "ps/wire": "base ps/nodes ps/server",
+    "ps/server": "base base/host base/proto branches ps/rows ps/space ps/nodes",
+    "ps/wire": "base base/host ps/nodes ps/server",
     "ps/disk": "base base/json base/proto branches ps/rows ps/server",
-    "ps/node": "base base/json base/proto ps/rows ps/server ps/disk",
+    "ps/node": "base base/host base/json base/proto ps/rows ps/server ps/disk",
     "apps": "base",
-    "apps/data": "base",
+    "apps/data": "base base/host",
     "apps/samples": "base base/json apps apps/data",
     "apps/onnx": "base base/json apps/samples",
-    "apps/mf": "base apps apps/data",
+    "apps/mf": "base base/json apps apps/data",
+    "apps/glm": "base apps apps/data apps/samples",
+    "apps/pagerank": "base apps apps/data",
     "apps/mlr": "base apps apps/data apps/samples apps/onnx",
     "apps/lda": "base base/json apps apps/data",
-    "apps/nn": "base base/json apps apps/data apps/samples apps/onnx apps/mlr",
+    "apps/nn": "base base/json ps/space apps apps/data apps/samples apps/onnx apps/mlr",
     "apps/direct": "",
     "apps/examples": "",
     "apps/plugins": "",
@@ -58,17 +62,18 @@ ROOMS = {
     "api/view": "base base/json base/proto base/commands tuner/history "
                 "api/http",
     "api/web": "",
-    "api/routes": "base base/json base/proto base/commands searchers "
+    "api/routes": "base base/json base/proto base/commands searchers tuner/history "
                   "tuner/shell api/http api/view api/web",
-    "api/service": "base base/json tuner/shell api/http api/view api/routes",
+    "api/service": "base base/host base/json tuner/shell api/http api/view api/routes",
     "cli/basics": "base base/json base/commands tuner/history",
-    "cli/remote": "base base/json",
-    "cli/config": "base base/json searchers/space searchers searchers/process ps/rows "
-                  "apps/data apps/mf apps/mlr apps/lda apps/nn tuner/board "
+    "cli/remote": "base base/host base/json",
+    "cli/config": "base base/host base/json searchers/space searchers searchers/process ps/rows "
+                  "apps/data apps/glm apps/mf apps/mlr apps/lda apps/nn "
+                  "apps/pagerank tuner/board "
                   "tuner/shell api/http cli/basics cli/remote",
-    "cli/state": "base base/json tuner/history tuner/shell api/http api/view "
+    "cli/state": "base base/host base/json tuner/history tuner/shell api/http api/view "
                  "api/service cli/basics cli/remote",
-    "cli/run": "base base/json searchers tuner/history tuner/board "
+    "cli/run": "base base/host base/json searchers tuner/history tuner/board "
                "tuner/shell api/http api/view api/service cli/basics "
                "cli/config cli/state",
     "cli/service": "base base/json apps/data tuner/history api/http api/view cli/basics "
@@ -79,7 +84,7 @@ ROOMS = {
     "cli/compare": "base base/json tuner/board tuner/shell cli/basics "
                    "cli/config",
     "cli/check": "base base/json base/proto tuner/shell",
-    "cli/verbs": "base base/json base/commands searchers/process ps/disk ps/node "
+    "cli/verbs": "base base/host base/json base/commands searchers/process ps/space ps/disk ps/node "
                  "apps/data apps/samples tuner/history tuner/board tuner/shell api/http "
                  "api/service cli/basics cli/config cli/remote cli/state "
                  "cli/run cli/service cli/compare cli/check cli/watch",

@@ -31,8 +31,20 @@ class Modules(unittest.TestCase):
     def test_what_the_page_must_not_say(self):
         self.tell("odd.js")
 
+    def test_what_a_role_lets_a_person_do(self):
+        self.tell("people.js")
+
+    def test_what_people_write(self):
+        self.tell("written.js")
+
     def test_the_tree_of_ten_and_of_a_thousand_branches(self):
         self.tell("branches.js")
+
+    def test_settings_on_their_own_scales(self):
+        self.tell("settings.js")
+
+    def test_the_cluster_s_figures_agree(self):
+        self.tell("cluster.js")
 
     def test_the_log_of_several_processes_and_its_end(self):
         self.tell("log.js")

@@ -9,10 +9,11 @@ import os
 import pathlib
 import signal
 import sqlite3
+import subprocess
 import time
 
 import test_serve
-from harness import BUILD, Case, endless_config, mlr_config
+from harness import BUILD, MLTUNE, Case, endless_config, mlr_config
 from test_resume import Journal
 
 END_S = 10
@@ -131,10 +132,11 @@ time.sleep(600)
         self.terminate(run)
 
     def test_snapshot_hangs(self):
-        """In a flush of the node's."""
+        """In a flush of the node's, behind those of what a model needs of the
+        data."""
         config = endless_config()
         config["snapshot"] = {"every": 0.1}
-        self.hang("node", "sync:2")
+        self.hang("node", "sync:40")
         run = self.begin(config)
         self.wait_until(self.hung.exists, "the snapshot to hang")
         self.terminate(run)
@@ -379,3 +381,46 @@ class Service(Ends):
     def ask_in_the_background(self, config):
         self.write("config.json", json.dumps(config))
         self.start("submit", "config.json")
+
+
+class Resolver(Case):
+    """It takes every question and answers none (in namespaces of its own: root)."""
+    WAIT_S = 15  # DEADLINE_LOOKUP_MS
+    SILENT = """
+import os, socket, subprocess, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", 53))
+os.set_inheritable(s.fileno(), True)
+sys.exit(subprocess.run(sys.argv[1:], close_fds=False).returncode)
+"""
+
+    def alone(self, *words):
+        """@words where nobody else's resolver is."""
+        conf = self.write("resolv.conf", "nameserver 127.0.0.1\n"
+                          "options timeout:30 attempts:5\n")
+        hosts = self.write("nsswitch.conf", "hosts: files dns\n")
+        silent = self.write("silent.py", self.SILENT)
+        script = ("ip link set lo up && mount --bind \"$1\" /etc/resolv.conf && "
+                  "mount --bind \"$2\" /etc/nsswitch.conf && shift 2 && "
+                  "exec /usr/bin/python3 \"$@\"")
+        began = time.monotonic()
+        done = subprocess.run(
+            ["unshare", "-m", "-n", "sh", "-c", script, "sh", conf, hosts,
+             silent, *words], cwd=self.folder, env=self.env,
+            capture_output=True, text=True, timeout=120, check=False)
+        return done, time.monotonic() - began
+
+    def test_a_client_waits_no_longer_than_it_says(self):
+        done, took = self.alone(MLTUNE, "ls", "--server", "https://far.example/")
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertIn("resolver (/etc/resolv.conf) has not answered in 15 s",
+                      done.stderr)
+        self.assertGreater(took, self.WAIT_S - 1)
+        self.assertLess(took, self.WAIT_S + 10)
+
+    def test_a_node_that_meets_by_a_name_ends(self):
+        done, took = self.alone(str((BUILD / "direct").resolve()), "-n", "2",
+                                "-i", "0", "-m", "tcp://far.example:7")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("has not answered in 15 s", done.stderr)
+        self.assertLess(took, self.WAIT_S + 10)

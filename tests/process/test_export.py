@@ -84,6 +84,9 @@ def scalars(path):
         if i == 0:
             assert event[3] == b"brain.Event:2"
             continue
+        if 7 in event:  # a new file of a run: what was before counts no more
+            assert i == 1 and dict(message(event[7])) == {1: 1}
+            continue
         value = dict(message(dict(message(event[5]))[1]))
         found.append((value[1].decode(), event.get(2, 0), value[2]))
     return found

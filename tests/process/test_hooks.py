@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import socket
 
 import harness
 import test_serve
@@ -59,6 +60,30 @@ class Hooks(Case):
         self.assertEqual(self.told()[0]["status"], "failed")
         self.assertTrue(self.told()[0]["message"])
 
+    def test_data_that_cannot_be_read(self):
+        """Found when the run begins; it is told as any failure, and why."""
+        self.write("bad.csv", "a,b,kind\n1,2,u\n3,x,v\n")
+        config = with_hook(mlr_config())
+        config["app"] = {"name": "mlr", "data": "bad.csv"}
+        self.assert_code(self.run_config(config), 78)
+        told, = self.told()
+        self.assertEqual((told["event"], told["status"], told["reason"]),
+                         ("failure", "failed", "load_failed"))
+        self.assertIn("line 3, column 2 (b)", told["message"])
+
+    def test_a_run_that_cannot_be_set_up(self):
+        """Somebody else has its address, before there is a journal of it."""
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            done = self.run_config(with_hook(mlr_config()), "--listen",
+                                   f"127.0.0.1:{port}")
+        self.assertNotEqual(done.code, 0)
+        told, = self.told()
+        self.assertEqual((told["event"], told["status"], told["reason"]),
+                         ("failure", "failed", "busy"))
+        self.assertIn(str(port), told["message"])
+        self.assertEqual(self.mltune("ls", "--json").out.strip(), "[]")
+
     def test_a_lost_node(self):
         """The run goes on, and its hook knows why."""
         self.write("config.json",
@@ -87,6 +112,31 @@ class Hooks(Case):
         log = (self.folder / f".mltune/runs/{run}/log").read_text()
         self.assertIn("the run was to end at once", log)
         self.assert_nothing_left()
+
+    def test_one_that_talks_is_bounded(self):
+        """Also once the run is over, which is seen to live meanwhile: the hook
+        waits until its own words are cut and the run has given a sign."""
+        self.write("flood.py", """import os, time
+at = os.environ["PWD"] + "/.mltune/runs/" + os.environ["MLTUNE_RUN"]
+seen = os.stat(at + "/lock").st_mtime_ns
+for i in range(96):
+    os.write(1, b"x" * (1 << 20))
+end = time.monotonic() + 30
+while os.stat(at + "/log").st_blocks * 512 > 64 << 20 or (
+        os.stat(at + "/lock").st_mtime_ns == seen):
+    assert time.monotonic() < end
+    time.sleep(0.05)
+print("\\ncut")
+""")
+        config = with_hook(mlr_config(), on=["end"], timeout="60s")
+        config["hooks"]["command"][1] = "flood.py"
+        done = self.run_config(config, "--json")
+        self.assert_code(done, 0)
+        log = self.folder / f".mltune/runs/{done.result['run']}/log"
+        with open(log, "rb") as file:
+            file.seek(-1000, os.SEEK_END)
+            self.assertRegex(file.read().decode(),
+                             r"\ncut\n.*hook_ended.*exit code 0")
 
     def test_one_that_is_not_there(self):
         config = with_hook(mlr_config())

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 
+import harness
 from harness import ROOT, Case, endless_config, mlr_config
 
 
@@ -232,6 +233,38 @@ class Described(Served):
                                 "missing": 0, "categories": 2})
         self.assertEqual(kind["classes"], [{"name": "no", "samples": 100},
                                            {"name": "yes", "samples": 300}])
+
+
+class RatingsDescribed(Served):
+    def config(self):
+        return harness.mf_config(max_epochs=1000000, plateau_epochs=1000000)
+
+    def test_ratings_are_told(self):
+        """Those for training: a tenth is split off."""
+        path = "/api/v1/runs/" + self.run_id()
+        told = self.wait_until(lambda: self.get(path + "/data")["data"],
+                               "what the data hold")
+        self.assertEqual(told["kind"], "ratings")
+        self.assertTrue(8500 < told["samples"] < 9500, told)
+        self.assertTrue(0 < told["users"] <= 300 and 0 < told["items"] <= 200)
+        self.assertLess(told["min"], told["mean"])
+        self.assertLess(told["mean"], told["max"])
+
+
+class DocumentsDescribed(Served):
+    def config(self):
+        return {"name": "topics", "tunables": {},
+                "app": {"name": "lda", "topics": 4, "test_fraction": 0.2,
+                        "data": "gen:bow?docs=100&words=50&tokens=4000&topics=4"},
+                "stop": {"max_epochs": 1000000, "plateau_epochs": 1000000}}
+
+    def test_documents_are_told(self):
+        path = "/api/v1/runs/" + self.run_id()
+        told = self.wait_until(lambda: self.get(path + "/data")["data"],
+                               "what the data hold")
+        self.assertEqual((told["kind"], told["samples"], told["words"]),
+                         ("documents", 80, 50))
+        self.assertGreaterEqual(told["tokens"], told["entries"])
 
 
 class Hostile(Served):

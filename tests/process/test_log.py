@@ -66,14 +66,14 @@ class Log(harness.Case):
                              self.file(run, node).read_bytes())
         done = self.mltune("log", "line", "--node", 2)
         self.assertIn("has no log of node 2", done.err)
-        self.assert_code(done, 1)
+        self.assert_code(done, 2)
 
     def test_misuse(self):
         for words in (), ("a", "b"), ("a", "--node", "64"), \
                 ("a", "--lines", "x"):
             self.assert_code(self.mltune("log", *words), 2)
         self.run_config(line_config())
-        self.assert_code(self.mltune("log", "nobody"), 1)
+        self.assert_code(self.mltune("log", "nobody"), 2)
 
     def test_follows_until_the_run_ends(self):
         self.write("config.json", line_config(epochs=100000))
@@ -129,7 +129,7 @@ class Log(harness.Case):
         self.run_config(line_config())
         done = self.mltune("log", "line", "-f", "--node", 5)
         self.assertIn("has no log of node 5", done.err)
-        self.assert_code(done, 1)
+        self.assert_code(done, 2)
 
     def test_the_runs_own_log_is_bounded_too(self):
         """What a searcher says is in it: nobody knows how much that is."""
@@ -206,7 +206,7 @@ class Served(test_serve.Service):
         self.assertEqual(self.ask("DELETE", f"/api/v1/runs/{waits}")[0], 200)
         done = self.finish(following, 20)
         self.assertIn(f'there is no run "{waits}"', done.err)
-        self.assert_code(done, 1)
+        self.assert_code(done, 2)
 
     def test_pieces_and_following_over_http(self):
         shutil.copy(LINE, self.folder)

@@ -78,6 +78,30 @@ class Machine(Case):
         self.assertIn("memory limit of 1.0 MiB", done.err)
         self.assert_nothing_left()
 
+    def test_data_take_half_of_what_the_group_leaves(self):
+        """Of a run and of its model's use, where no limit is given."""
+        self.limit(64)
+        config = mlr_config()
+        config["app"]["data"] = "gen:digits?samples=250000&size=12"
+        done = self.run_config(config)
+        self.assert_code(done, 78)
+        self.assertIn("of memory.limit (32.0 MiB where it is not given)",
+                      done.err)
+        self.limit(4096)
+        self.assert_code(self.run_config(mlr_config()), 0)
+        model, = self.folder.glob(".mltune/runs/*/model")
+        self.limit(64)
+        done = self.mltune("eval", model, "gen:digits?samples=250000&size=12")
+        self.assert_code(done, 1)
+        self.assertIn("of --memory (32.0 MiB where it is not given)", done.err)
+        done = self.mltune("eval", "--memory", "60MiB", model,
+                           "gen:digits?samples=250000&size=12")
+        self.assert_code(done, 0)
+        done = self.mltune("predict", "--memory", "2MiB", model,
+                           "gen:digits?samples=250000&size=12")
+        self.assert_code(done, 1)
+        self.assertIn("of --memory (2.0 MiB)", done.err)
+
     def test_killed_for_memory_asks_for_less(self):
         """The kernel's count rose as a node was killed: the next one gets less,
         and log and history say so."""
@@ -117,12 +141,16 @@ class Machine(Case):
 
 
 class Data(Case):
-    def test_archive_is_refused_while_it_is_read(self):
-        """Small on the disk, 40 million ratings in memory: never loaded whole."""
+    def write_bomb(self):
+        """Small on the disk, 40 million ratings in memory."""
         block = b"1\t2\t3\n" * 1000000
         with gzip.open(self.folder / "bomb.gz", "wb", 9) as file:
             for _ in range(40):
                 file.write(block)
+
+    def test_archive_is_refused_while_it_is_read(self):
+        """Never loaded whole."""
+        self.write_bomb()
         config = mf_config()
         config["app"]["data"] = "bomb.gz"
         config["memory"] = {"limit": "64MiB"}
@@ -137,6 +165,26 @@ class Data(Case):
         self.assertRegex(done.err, r"bomb.gz: line \d+: .* of memory.limit")
         self.assertLess(most, (64 + 48) * MIB)
         self.assert_nothing_left()
+
+    def test_info_has_a_limit_of_its_own(self):
+        """A gigabyte where none is given, what is asked for otherwise; and it
+        says how to take more. What is generated is refused before."""
+        done = self.mltune("data", "info", "gen:digits?samples=2e6&size=64")
+        self.assert_code(done, 1)
+        self.assertIn("of --memory (1024.0 MiB", done.err)
+        self.assertIn("what to do: --memory SIZE", done.err)
+        self.write_bomb()
+        process = self.start("data", "info", "--memory", "64MiB", "bomb.gz")
+        most = 0
+        while process.poll() is None:
+            most = max(most, self.peak_of(process.pid))
+        done = self.finish(process)
+        self.assert_code(done, 1)
+        self.assertRegex(done.err, r"bomb.gz: line \d+: .* of --memory")
+        self.assertLess(most, (64 + 48) * MIB)
+        self.assert_code(self.mltune("data", "info", "--memory", "2GiB",
+                                     "gen:ratings?ratings=1000"), 0)
+        self.assert_code(self.mltune("data", "info", "--memory", "1k", "x"), 2)
 
     def peak_of(self, pid):
         """Most that the process has held so far."""

@@ -105,7 +105,7 @@ class Mended(Case):
             state, data = self.damaged("state", turn)
             verb = verbs[i % len(verbs)]
             done = self.mltune(*verb, "--state", state)
-            self.assertEqual(done.code, 1 if verb[0] == "resume" else 0, done.err)
+            self.assertEqual(done.code, 2 if verb[0] == "resume" else 0, done.err)
             if verb[-1] == "--dry-run":  # it opens no journal
                 done = self.mltune("ls", "--state", state)
             self.assertIn("is mended from the copy", done.err, at)

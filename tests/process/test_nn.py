@@ -37,6 +37,40 @@ def nn_config(**stop):
 
 
 class NnTest(Case):
+    def test_computes_on_a_device_what_it_computes_here(self):
+        """Tuned where a device of host memory computes, roomy or with less
+        than a branch needs, a run has the losses of the processor, to the
+        bit."""
+        results = []
+        for device, limit in (("cpu", None), ("fake", None), ("fake", "350KiB")):
+            config = nn_config(max_epochs=2)
+            config["app"].update(device=device, layers=[
+                {"type": "dense", "units": 64}, {"type": "relu"},
+                {"type": "dense", "units": 64}, {"type": "tanh"},
+                {"type": "dense", "units": 64}, {"type": "relu"},
+                {"type": "dense", "units": 64}, {"type": "dropout", "rate": 0.1},
+                {"type": "dense", "units": "outputs"}])
+            config["cluster"]["workers"] = 1
+            if limit:
+                config["memory"] = {"device_limit": limit}
+            done = self.run_config(config, "--json", "--state", device + str(limit))
+            self.assert_code(done, 0)
+            results.append({k: done.result[k] for k in
+                            ("loss", "metric", "setting", "clocks")})
+        self.assertEqual(results[0], results[1])
+        self.assertEqual(results[0], results[2])
+
+    def test_says_what_a_device_wants(self):
+        """A device with two workers is refused with what to do; "auto" then
+        computes here."""
+        config = nn_config(max_epochs=1)
+        config["app"]["device"] = "fake"
+        done = self.run_config(config)
+        self.assert_code(done, 78)
+        self.assertIn("expected one worker on one node", done.err)
+        config["app"]["device"] = "auto"
+        self.assert_code(self.run_config(config, "--state", "auto"), 0)
+
     def test_tunes_saves_and_evaluates(self):
         config = nn_config()
         done = self.run_config(config, "--json", "--out", "model")

@@ -2,44 +2,86 @@
 every operation, and every answer is what was described."""
 import http.client
 import json
+import os
 import pathlib
 import re
+import shutil
+import subprocess
 import time
 
+import harness
 import test_serve
+from harness import ROOT
+
+MODULES = ROOT / "tests/browser/node_modules"
 
 
-def faults(schema, value, document, at=""):
+# What only tells readers something.
+TOLD = {"format", "description", "examples", "default", "pattern",
+        "contentMediaType", "contentSchema", "title", "$schema"}
+CHECKED = {"type", "properties", "required", "items", "enum", "anyOf", "oneOf",
+           "allOf", "if", "then", "const", "additionalProperties", "minimum",
+           "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength",
+           "maxLength", "minItems", "maxItems", "minProperties",
+           "maxProperties", "propertyNames"}
+
+
+def combined(schema, value, document, at):
+    """Faults by schemas that are joined to others: these say of an object what
+    they know, and nothing against the rest."""
+    def of(part):
+        return faults(part, value, document, at, whole=False)
+
+    found = []
+    if "anyOf" in schema and all(
+            faults(s, value, document, at) for s in schema["anyOf"]):
+        found.append(f"{at}: {value!r} is none of {schema['anyOf']}")
+    if "oneOf" in schema and sum(not of(s) for s in schema["oneOf"]) != 1:
+        found.append(f"{at}: {value!r} is not one of {schema['oneOf']}")
+    for part in schema.get("allOf", []):
+        found += of(part)
+    if "if" in schema and "then" in schema and not of(schema["if"]):
+        found += of(schema["then"])
+    return found
+
+
+def members(schema, value, document, at, whole):
+    """Faults of an object's members, and of those that it lacks."""
+    found = [f"{at}: no {name}" for name in schema.get("required", [])
+             if name not in value]
+    more = schema.get("additionalProperties")
+    for name, member in value.items():
+        if name in schema.get("properties", {}):
+            found += faults(schema["properties"][name], member, document,
+                            f"{at}/{name}")
+        elif more is False:
+            found.append(f"{at}: {name} is too much")
+        elif isinstance(more, dict):
+            found += faults(more, member, document, f"{at}/{name}")
+        elif "properties" in schema and more is None and whole:
+            found.append(f"{at}: {name} is not described")
+    return found
+
+
+def faults(schema, value, document, at="", whole=True):
     """What is wrong with @value by the JSON schema @schema, as texts. The words
-    that the description uses, by the specification's (draft 2020-12)."""
+    that the description uses, by the specification's (draft 2020-12); but an
+    answer has no members that are not described."""
     if "$ref" in schema:
         target = document
         for word in schema["$ref"][2:].split("/"):
             target = target[word]
-        return faults(target, value, document, at)
-    known = {"type", "properties", "required", "items", "enum", "anyOf",
-             "additionalProperties", "minimum", "maximum", "format",
-             "description", "pattern", "minLength", "maxLength", "examples",
-             "minItems", "maxItems"}
-    found = [f"{at}: unknown word {w}" for w in schema.keys() - known]
-    if "anyOf" in schema and all(
-            faults(s, value, document, at) for s in schema["anyOf"]):
-        found.append(f"{at}: {value!r} is none of {schema['anyOf']}")
-    if "enum" in schema and value not in schema["enum"]:
+        return faults(target, value, document, at, whole)
+    found = [f"{at}: unknown word {w}" for w in schema.keys() - TOLD - CHECKED
+             if not w.startswith("x-")]
+    found += combined(schema, value, document, at)
+    if value not in schema.get("enum", [value]):
         found.append(f"{at}: {value!r} is not in {schema['enum']}")
+    if value != schema.get("const", value):
+        found.append(f"{at}: {value!r} is not {schema['const']!r}")
     found += type_faults(schema, value, at)
     if isinstance(value, dict):
-        for name in schema.get("required", []):
-            if name not in value:
-                found.append(f"{at}: no {name}")
-        for name, member in value.items():
-            if name in schema.get("properties", {}):
-                found += faults(schema["properties"][name], member, document,
-                                f"{at}/{name}")
-            elif schema.get("additionalProperties") is False:
-                found.append(f"{at}: {name} is too much")
-            elif "properties" in schema:
-                found.append(f"{at}: {name} is not described")
+        found += members(schema, value, document, at, whole)
     if isinstance(value, list) and not schema.get("minItems", 0) <= \
             len(value) <= schema.get("maxItems", len(value)):
         found.append(f"{at}: {len(value)} items")
@@ -128,7 +170,7 @@ class Stranger:
         """Status and answer; what it is, is as described."""
         method, path, operation = self.operations[name]
         headers, body = {}, None
-        if "security" in operation:
+        if operation["security"]:
             headers["Authorization"] = f"Bearer {self.token}"
         if "requestBody" in operation:
             kind, content = next(
@@ -144,7 +186,8 @@ class Stranger:
         status, kind, answer = self.send(
             method, self.target(path, operation), body, headers)
         responses = operation["responses"]
-        described = responses.get(str(status)) or responses["default"]
+        described = responses.get(str(status)) or responses.get(
+            f"{status // 100}XX") or responses["default"]
         if "$ref" in described:
             described = self.document["components"]["responses"]["problem"]
         content = described["content"]
@@ -155,6 +198,71 @@ class Stranger:
         if status < 300 and kind == "application/json":
             self.learn(answer)
         return status, answer, bool(schema)
+
+
+def tool(name, *words, folder, code=0):
+    """What a program of the locked packages says."""
+    done = subprocess.run(
+        ["node", MODULES / name, *words], cwd=folder, text=True, timeout=500,
+        env={**os.environ, "REDOCLY_TELEMETRY": "off",
+             "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", "NO_COLOR": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if done.returncode != code:
+        raise AssertionError(f"{name}: {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+class Generated(test_serve.Service):
+    def describe(self, change=lambda document: None):
+        """The description as a file."""
+        document = self.get("/openapi.json")
+        change(document)
+        self.write("openapi.json", document)
+
+    def test_the_linter_finds_nothing(self):
+        """By all of its recommended rules, warnings too; and it does find
+        what it is to find."""
+        words = ("lint", "--extends", "recommended-strict", "openapi.json")
+        self.describe()
+        tool("@redocly/cli/bin/cli.js", *words, folder=self.folder)
+        self.describe(lambda document: document["paths"]["/api/v1/runs"]
+                      ["get"].pop("security"))
+        said = tool("@redocly/cli/bin/cli.js", *words, folder=self.folder,
+                    code=1)
+        self.assertIn("security-defined", said)
+
+    def test_a_typescript_client_compiles_and_runs(self):
+        """tests/browser/client.ts knows the generated types alone: it submits a
+        run, follows its events by kind, stops it and reads what came of it.
+        Its two mistakes on purpose are errors to the compiler."""
+        self.describe()
+        (self.folder / "node_modules").symlink_to(MODULES)
+        shutil.copy(ROOT / "tests/browser/client.ts", self.folder)
+        self.write("package.json", {"type": "module"})
+        self.write("tsconfig.json", {
+            "files": ["client.ts"],
+            "compilerOptions": {
+                "strict": True, "module": "nodenext", "target": "es2022",
+                "lib": ["es2022", "dom"], "types": [], "skipLibCheck": True}})
+        tool("openapi-typescript/bin/cli.js", "openapi.json",
+             "--default-non-nullable", "false", "--empty-objects-unknown",
+             "-o", "api.d.ts", folder=self.folder)
+        tool("typescript/bin/tsc", "-p", ".", folder=self.folder)
+        url = "http://%s:%d" % self.address
+        done = subprocess.run(
+            ["node", "client.js", url, self.token], cwd=self.folder,
+            text=True, capture_output=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = json.loads(done.stdout)
+        now = self.run_now(said["run"])
+        self.assertEqual((said["valid"], said["command"], said["refused"]),
+                         (True, "stop", "run_not_found"))
+        self.assertEqual((said["status"], said["reason"], said["name"]),
+                         ("stopped", "stopped", "typed"))
+        self.assertEqual(said["epochs"], now["epochs"])
+        self.assertGreater(said["seen"]["epochs"], 0)
+        self.assertGreaterEqual(said["tried"], said["seen"]["trials"])
+        self.assertIn("converging", said["seen"]["labels"])
 
 
 class Described(test_serve.Service):
@@ -183,32 +291,34 @@ class Described(test_serve.Service):
                 shaped.add(name)
             return answer
 
-        do("post_runs_validate")
-        do("post_data_upload")
-        run = do("post_runs")["run"]
+        do("validate_configuration")
+        do("upload_data")
+        run = do("submit_run")["run"]
         client.known["run"] = run
-        do("patch_runs_run")
+        do("change_limits")
         self.wait_for_status(run, "training")
-        do("post_runs_run_trials_suggest")
+        do("suggest_settings")
         for name in sorted(left):
             # A model is there once the run has ended.
-            if name.startswith("get_") and name != "get_runs_run_model":
+            if client.operations[name][0] == "GET" and \
+                    name != "download_model":
                 do(name)
                 client.known["run"] = run
         client.known["branch"] = str(self.run_now(run)["branch"])
         branch = client.known["branch"]
-        do("post_runs_run_branches_branch_fork")
+        do("fork_branch")
         self.assertNotEqual(client.known["branch"], branch)
-        do("post_runs_run_branches_branch_free")
+        do("free_branch")
         client.known["branch"] = str(self.run_now(run)["branch"])
-        do("post_runs_run_branches_branch_fork")
-        do("post_runs_run_branches_branch_promote")
-        do("post_tables_table_rows_row_inc")
+        do("fork_branch")
+        do("promote_branch")
+        do("add_to_row")
         for name in ("pause", "continue", "snapshot", "retune", "stop"):
-            do(f"post_runs_run_{name}")
+            do(f"{name}_run")
         self.wait_for_status(run, "stopped")
-        do("get_runs_run_model")
-        do("delete_runs_run")
+        do("download_model")
+        do("annotate_run")
+        do("delete_run")
         self.assertEqual(left, set())
         self.assertGreater(len(shaped), 25)
 
@@ -245,11 +355,34 @@ class Described(test_serve.Service):
         self.assertEqual(faults(times, None, {}), [])
         self.assertNotEqual(faults(times, "today", {}), [])
 
+    def test_names_of_operations_are_words(self):
+        """A verb first, and no path in them."""
+        client = Stranger(self.address, self.token)
+        for name in client.operations:
+            self.assertRegex(name, "^(get|list|follow|export|download|submit|"
+                             "validate|pause|continue|stop|retune|snapshot|"
+                             "change|fork|suggest|promote|free|delete|annotate|"
+                             "read|add|upload)(_[a-z]+)+$")
+            self.assertNotIn("_runs_", name)
+
+    def test_a_configuration_is_checked_by_its_schema_alone(self):
+        """What the service refuses, whoever has the description refuses."""
+        client = Stranger(self.address, self.token)
+        schema = {"$ref": "#/components/schemas/configuration"}
+        good = harness.mlr_config()
+        self.assertEqual(faults(schema, good, client.document), [])
+        for bad in ({**good, "stop": {"max_epoch": 3}},
+                    {**good, "app": {"name": "mlr"}},
+                    {**good, "app": {"name": "lad", "data": "gen:bow"}},
+                    {**good, "tuner": {"strategy": "asha",
+                                       "strategy_settings": {"eta": "x"}}}):
+            self.assertNotEqual(faults(schema, bad, client.document), [], bad)
+
     def test_parameters_are_those_of_the_method(self):
         """Where a piece belongs is nothing to ask about an upload."""
         client = Stranger(self.address, self.token)
-        for name, want in (("get_data_upload", {"upload"}),
-                           ("post_data_upload",
+        for name, want in (("get_upload", {"upload"}),
+                           ("upload_data",
                             {"upload", "offset", "size", "anew"})):
             _, _, operation = client.operations[name]
             self.assertEqual({p["name"] for p in operation["parameters"]

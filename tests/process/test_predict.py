@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import subprocess
 
 from harness import Case, ROOT, mf_config, mlr_config
@@ -163,6 +164,51 @@ class Predict(Case):
                       for k in (0, 1))
         scaler = StandardScaler().fit(known)
         return scaler.transform(known), scaler.transform(new)
+
+    def test_columns_to_ignore_are_no_inputs(self):
+        """A name of each row is no category and no input: the model is the one
+        that is trained without it, and predicts with it and without. A dry run
+        reads the settings."""
+        rng = numpy.random.default_rng(5)
+        rows = [[*row, "yes" if row[0] + row[1] > 0 else "no"]
+                for row in rng.normal(size=(1200, 2)).round(4).tolist()]
+        title = ["age", "debt", "kind"]
+        self.write("plain.csv", table(rows, title))
+        self.write("train.csv", table(
+            [[f"customer {k}", row[0], "a\xe9" if k % 2 else k, *row[1:]]
+             for k, row in enumerate(rows)],
+            ["name", "age", "note", "debt", "kind"]))
+        self.write("new.csv", table([row[:2] for row in rows[:50]], title[:2]))
+        self.write("wide.csv", table(
+            [[f"x{k}", row[0], "", row[1]] for k, row in enumerate(rows[:50])],
+            ["name", "age", "note", "debt"]))
+        config = mlr_config(max_epochs=6)
+        del config["tunables"]["batch_size"]
+        config["app"] = {"name": "mlr", "data": "plain.csv", "label": "kind"}
+        self.train(config)
+        plain = self.load("weights")
+        want = self.mltune("predict", "model", "new.csv").out
+        config["app"]["data"] = "train.csv"
+        self.write("config.json", config)
+        done = self.mltune("run", "config.json", "--dry-run")
+        self.assert_code(done, 78)
+        self.assertIn('no input where "ignore" does', done.err)
+        config["app"]["ignore"] = ["name", 3]
+        self.write("config.json", config)
+        self.assert_code(self.mltune("run", "config.json", "--dry-run"), 0)
+        shutil.rmtree(self.folder / "model")
+        self.train(config)
+        numpy.testing.assert_array_equal(self.load("weights"), plain)
+        encoding = json.loads(
+            (self.folder / "model/encoding.json").read_text())
+        self.assertEqual([c["name"] for c in encoding["columns"]],
+                         ["age", "debt"])
+        for data in "new.csv", "wide.csv", "train.csv":
+            done = self.mltune("predict", "model", data)
+            self.assert_code(done, 0)
+            self.assertEqual(done.out.splitlines()[:51], want.splitlines())
+        score = self.mltune("eval", "model", "train.csv", "--json").result
+        self.assertGreater(score["metric"], 0.8)
 
     def test_texts_and_missing_values_are_scikit_learns(self):
         """Categories, means, indicators and scaling of scikit-learn give the

@@ -343,7 +343,7 @@ class Validation(Failures):
         self.assertIn("(the state when the run ended)", done.out)
         run = self.mltune("ls", "--json").result[0]
         self.assertEqual((run["status"], run["best"]), ("finished", None))
-        self.assertEqual(self.mltune("show", run["run"]).out.count(told), 1)
+        self.assertEqual(self.mltune("show", "-v", run["run"]).out.count(told), 1)
         self.assert_nothing_left()
 
     def test_a_value_never_has_a_number(self):

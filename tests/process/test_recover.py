@@ -247,7 +247,7 @@ class Recover(Case):
 
     def test_refusals(self):
         """No folder; a run that lives there."""
-        self.assert_code(self.mltune("recover", "nowhere"), 1)
+        self.assert_code(self.mltune("recover", "nowhere"), 2)
         self.write("config.json", endless_config())
         process = self.start("run", "config.json")
         self.wait_for_training()

@@ -84,7 +84,7 @@ class Resume(Case):
             return said[-1].code == 0
         self.wait_until(stopped, "the stop to be taken")
         for done in said[:-1]:
-            self.assert_code(done, 1)
+            self.assert_code(done, 2)
             self.assertIn("try again when the run goes on", done.err)
         self.assertEqual(self.finish(process).result["status"], "stopped")
         self.assert_nothing_left()
@@ -257,9 +257,9 @@ class Resume(Case):
         done = self.run_config(mlr_config(), "--json")
         self.assert_code(done, 0)
         refused = self.mltune("resume", done.result["run"])
-        self.assert_code(refused, 1)
+        self.assert_code(refused, 2)
         self.assertIn("has ended as finished", refused.err)
-        self.assert_code(self.mltune("resume", "nobody"), 1)
+        self.assert_code(self.mltune("resume", "nobody"), 2)
         again = self.mltune("show", done.result["run"], "--json").result
         self.assertEqual(again["status"], "finished")
         self.assertTrue(os.path.exists(done.result["model"]))
@@ -425,13 +425,11 @@ class Resume(Case):
         self.goes_on(run)
 
     def test_failed_run_without_a_snapshot_is_refused(self):
-        config = mlr_config()
-        config["app"]["data"] = "nowhere"
-        self.assert_code(self.run_config(config), 78)
+        self.assert_code(self.run_config({"app": {"command": ["false"]}}), 1)
         listed = json.loads(self.mltune("ls", "--json").out)
         self.assertFalse(listed[0]["resumable"])
         refused = self.mltune("resume", self.run_id())
-        self.assert_code(refused, 1)
+        self.assert_code(refused, 2)
         self.assertIn("has ended as failed", refused.err)
 
     def test_running_run_is_refused(self):
@@ -440,7 +438,7 @@ class Resume(Case):
         process = self.start("run", "config.json")
         self.wait_for_training()
         refused = self.mltune("resume", "endless")
-        self.assert_code(refused, 1)
+        self.assert_code(refused, 2)
         self.assertIn("is running", refused.err)
         self.assertIsNone(process.poll())
         process.send_signal(signal.SIGINT)

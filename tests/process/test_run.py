@@ -106,7 +106,8 @@ class WholeRun(Case):
         for word in ("best", "setting", "learning_rate=", "tuning", "trials",
                      "model", "mltune predict", "mltune show"):
             self.assertIn(word, done.out)
-        self.assertEqual(done.err, "")
+        self.assertRegex(done.err, r"\Amltune: watch at http://\S+/\n"
+                                   r"(mltune: \w+ \| .*\n)*\Z")
 
     def test_two_runs_are_the_same_to_the_last_bit(self):
         """One worker, trial lengths in clocks: no decision reads a clock."""
@@ -202,7 +203,7 @@ class Looking(Case):
         (self.folder / ".mltune").mkdir()
         self.assertIn("no runs", self.mltune("ls").out)
         done = self.mltune("show", "any")
-        self.assert_code(done, 1)
+        self.assert_code(done, 2)
         self.assertIn("no runs", done.err)
         self.assertEqual(os.listdir(self.folder / ".mltune"), [])
 
@@ -215,7 +216,7 @@ class Looking(Case):
             self.assert_code(done, 69)
             self.assertIn("nobody answers", done.err)
             done = self.mltune(*words, "--server", "ftp://127.0.0.1:1/")
-            self.assert_code(done, 1)
+            self.assert_code(done, 2)
         self.env["MLTUNE_SERVER"] = "http://127.0.0.1:1/"
         self.assert_code(self.mltune("ls"), 69)
         self.assert_code(self.mltune("submit", "nothing.json"), 74)
@@ -236,7 +237,7 @@ class Looking(Case):
         self.assertEqual(len(done.out.splitlines()), len(trials) + 1)
         self.assertIn("learning_rate=", done.out)
         self.assert_code(self.mltune("branches", "small-mlr"), 0)
-        self.assert_code(self.mltune("trials", "nothing-like-it"), 1)
+        self.assert_code(self.mltune("trials", "nothing-like-it"), 2)
 
     def test_ls_and_show_of_a_run(self):
         """What the journal tells is what the run told."""
@@ -252,10 +253,10 @@ class Looking(Case):
                 self.assertEqual(shown[member], run[member], member)
         self.assertEqual(len(shown["trial_list"]), run["tuning"]["trials"])
         self.assertEqual(shown["epoch_list"][-1]["loss"], run["loss"])
-        text = self.mltune("show", run["run"]).out
+        text = self.mltune("show", "-v", run["run"]).out
         for word in ("trials", "epochs", "decisions", "finished"):
             self.assertIn(word, text)
-        self.assert_code(self.mltune("show", "nothing-like-it"), 1)
+        self.assert_code(self.mltune("show", "nothing-like-it"), 2)
 
     def test_effective_configuration_is_kept(self):
         """The run's folder holds its configuration with all defaults."""
@@ -374,7 +375,7 @@ class Refused(Case):
         done = self.run_config(config)
         self.assert_code(done, 78)
         self.assertIn("memory", done.err)
-        self.assertIn("failed", done.err)
+        self.assertIn("no run is left", done.err)
         self.assert_nothing_left()
 
     def test_state_folder_that_cannot_be(self):

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import signal
 
-from harness import Case, endless_config, mf_config, mlr_config
+from harness import RATE, Case, endless_config, mf_config, mlr_config
 from test_resume import Journal
 
 
@@ -69,6 +69,54 @@ class Save(Case):
         config = endless(mf_config())
         config["cluster"] = {"nodes": 2, "workers": 2}
         self.check_same(config)
+
+    def check_without(self, app, *files):
+        """A run whose data are gone: its model can be made all the same, and is
+        its own."""
+        config = endless(mlr_config())
+        config["app"] = app
+        config["tunables"] = {"learning_rate": RATE}
+        config["cluster"] = {"nodes": 2, "workers": 2}
+        result = self.stopped(config)
+        for file in files:
+            (self.folder / file).unlink()
+        self.assert_code(self.mltune("save", "endless", "--out", "saved"), 0)
+        self.assertEqual(files_of("%s/saved" % self.folder),
+                         files_of(result["model"]))
+        modes = {p.stat().st_mode for p in (self.folder / "saved").iterdir()}
+        self.assertEqual(len(modes), 1, "one may be read, another not")
+        self.assert_nothing_left()
+
+    def test_table_is_gone(self):
+        """Of a table the columns, categories and classes are in the model."""
+        rows = "".join(f"{i % 7},{'abc'[i % 3]},{'yn'[i % 2]}\n"
+                       for i in range(2000))
+        for name in "mlr", "nn":
+            self.write("table.csv", "size,colour,sold\n" + rows)
+            app = {"name": name, "data": "table.csv", "test_fraction": 0.1}
+            if name == "nn":
+                app["layers"] = [{"type": "dense", "units": 8}]
+            self.check_without(app, "table.csv")
+            shutil.rmtree(self.folder / ".mltune")
+
+    def test_ratings_are_gone(self):
+        """Of ratings the names of users and items are."""
+        self.assert_code(self.mltune(
+            "data", "gen", "gen:ratings?users=300&items=200&ratings=10000",
+            "ratings.txt"), 0)
+        self.check_without({"name": "mf", "rank": 8, "clock": 10,
+                            "test_fraction": 0.1, "data": "ratings.txt"},
+                           "ratings.txt")
+
+    def test_documents_are_gone(self):
+        """Of documents the vocabulary is, by which topics have their words."""
+        self.assert_code(self.mltune(
+            "data", "gen", "gen:bow?docs=150&words=60&tokens=6000&topics=4",
+            "docs.txt"), 0)
+        self.write("words.txt", "".join(f"word{i}\n" for i in range(60)))
+        self.check_without({"name": "lda", "data": "docs.txt", "topics": 4,
+                            "vocab": "words.txt", "clock": 5},
+                           "docs.txt", "words.txt")
 
     def test_a_first_search_has_no_model(self):
         """Its trials alone are trained: it says so, and writes nothing."""
@@ -155,7 +203,7 @@ class Save(Case):
     def test_refusals_name_what_is_wrong(self):
         """No run, no snapshot, something else in the way, a wrong word."""
         run = self.interrupted()
-        self.assert_code(self.mltune("save", "nobody"), 1)
+        self.assert_code(self.mltune("save", "nobody"), 2)
         wrong = self.mltune("save", run, "--from", "first")
         self.assert_code(wrong, 2)
         self.assertIn("best or last", wrong.err)
@@ -165,9 +213,8 @@ class Save(Case):
         self.assert_code(refused, 2)
         self.assertIn("is no model", refused.err)
         self.assertEqual(os.listdir(self.folder / "mine"), ["file"])
-        config = mlr_config()
-        config["app"]["data"] = "missing.csv"
-        self.assert_code(self.run_config(config), 78)
-        failed = self.mltune("save", "small-mlr")
+        self.assert_code(self.run_config({"name": "lost", "app": {
+            "command": ["false"]}}), 1)
+        failed = self.mltune("save", "lost")
         self.assert_code(failed, 1)
-        self.assertIn("before the first one was written", failed.err)
+        self.assertIn("has no snapshot", failed.err)

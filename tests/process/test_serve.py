@@ -459,8 +459,8 @@ class Verbs(Service):
             self.assertEqual(self.steer(verb, run, "--json").result, there)
             self.env["MLTUNE_SERVER"] = url
         self.steer("show", "small-mlr")
-        self.steer("show", "small-mlr-", code=1)
-        self.steer("trials", "none", code=1)
+        self.steer("show", "small-mlr-", code=2)
+        self.steer("trials", "none", code=2)
 
 
 class Trouble(Service):
@@ -851,6 +851,16 @@ class Retention(Service):
                         "the removal")
         self.assertIn("run_not_kept run=halted reason=\"ended before 3000 days",
                       self.end().err)
+
+    def test_one_that_cannot_be_removed(self):
+        """It keeps no other: those behind it go, and it is told of."""
+        self.assert_code(self.end(), 143)
+        for i in range(4):
+            self.add(f"old-{i}", ended_ns=10 - i)
+        (self.folder / ".mltune/runs/old-0/lock").mkdir()
+        self.launch("--keep-days", "1")
+        self.wait_until(lambda: self.folders() == {"old-0"}, "the removal")
+        self.assertIn("run_not_removed run=old-0", self.end().err)
 
     def test_an_end_makes_room(self):
         """A run that ends takes the place of the oldest. That one ended long

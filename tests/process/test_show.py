@@ -1,10 +1,14 @@
 """What the verbs that look print: one renderer, so that a server and the state
 folder give the same bytes."""
 import json
+import os
 import re
 import signal
+import sqlite3
+import subprocess
 import time
 
+import harness
 from harness import endless_config, mlr_config
 import test_control
 import test_serve
@@ -14,8 +18,8 @@ MEMBERS = ["run", "status", "reason", "loss", "metric", "best", "model",
            "epochs", "clocks", "seconds", "tuning", "setting", "schedule",
            "strategy", "searcher", "seed", "state"]
 LOOKS = [words + form for form in ((), ("--json",))
-         for words in (("ls",), ("show", "RUN"), ("trials", "RUN"),
-                       ("branches", "RUN"))]
+         for words in (("ls",), ("show", "RUN"), ("show", "-v", "RUN"),
+                       ("trials", "RUN"), ("branches", "RUN"))]
 
 
 class Looking:
@@ -82,7 +86,7 @@ class OfAService(test_serve.Service, Looking):
             time.sleep(2)  # that it does not run
         run = json.loads(self.mltune("show", "endless", "--json").out)["run"]
         shown = json.loads(self.look(("show", "RUN", "--json"), run))
-        text = self.look(("show", "RUN"), run)
+        text = self.look(("show", "-v", "RUN"), run)
         settings = [c["setting"] for c in shown["schedule"]]
         self.assertTrue(settings)
         self.assertEqual(
@@ -101,7 +105,7 @@ class OfAService(test_serve.Service, Looking):
             self.assertEqual(shown[member], run[member], member)
         self.assertEqual(shown["config"]["seed"], 7)
         self.assertEqual((shown["alive"], shown["resumable"]), (False, False))
-        text = before["show", "RUN"]
+        text = before["show", "-v", "RUN"]
         for word in ("finished: max_epochs", run["model"], "learning_rate=",
                      "trials", "epochs", "decisions"):
             self.assertIn(word, text)
@@ -167,6 +171,50 @@ class OfAService(test_serve.Service, Looking):
         self.begin()
         self.assertEqual(self.mltune("ls", "--json").out, "[]\n")
         self.assertIn("no runs at ", self.mltune("ls").out)
+
+
+class ManyRuns(harness.Case):
+    RUNS, PAD = 1500, 40000
+
+    def setUp(self):
+        """A run that has ended, and its row of the index many times over, each
+        with a long message."""
+        super().setUp()
+        self.bound_quarantine()
+        self.assert_code(self.run_config(harness.mlr_config(max_epochs=1)), 0)
+        self.mltune("ls")
+        db = sqlite3.connect(self.folder / ".mltune/mltune.db")
+        run = list(db.execute("SELECT * FROM runs").fetchone())
+        row = list(db.execute("SELECT * FROM listed").fetchone())
+        told = {**json.loads(row[5]), "message": "x" * self.PAD}
+        for i in range(self.RUNS):
+            name, began = f"many-{i:06d}", run[4] + (i + 1) * 1000000
+            db.execute("INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,?,NULL)",
+                       (1000 + i, name, *run[2:4], began, *run[5:9]))
+            db.execute("INSERT INTO listed VALUES (?,?,?,?,?,?)",
+                       (1000 + i, began, name, *row[3:5],
+                        json.dumps({**told, "run": name})))
+        db.commit()
+        db.close()
+
+    def peak(self, *words):
+        """The most memory that it took, in bytes, and what it printed."""
+        with open(self.folder / "said", "wb") as out, subprocess.Popen(
+                [harness.MLTUNE, *words], cwd=self.folder, env=self.env,
+                stdout=out) as process:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0)
+        return usage.ru_maxrss * 1024, (self.folder / "said").read_text()
+
+    def test_json_of_many_takes_no_memory_for_all(self):
+        """Each is printed as it is read: newest first, and all of them."""
+        table, _ = self.peak("ls")
+        json_, said = self.peak("ls", "--json")
+        self.assertLess(json_, table + self.RUNS * self.PAD // 2)
+        runs = [run["run"] for run in json.loads(said)]
+        self.assertEqual(runs[:-1], sorted(runs[:-1], reverse=True))
+        self.assertEqual(len(runs), self.RUNS + 1)
 
 
 class OfARun(test_control.Steered, Looking):

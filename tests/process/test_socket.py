@@ -86,7 +86,7 @@ class ServiceSocket(test_serve.Service):
         self.wait_for_status(run, "stopped")
         # By the address, none of it.
         url = ("--server", f"http://127.0.0.1:{self.address[1]}")
-        self.assert_code(self.mltune("ls", *url), 1)
+        self.assert_code(self.mltune("ls", *url), 2)
         self.assertNotEqual(self.mltune("submit", "c.json", *url).code, 0)
         self.assertEqual(self.end().code, 143)
         self.assertFalse(self.path.exists())

@@ -162,8 +162,10 @@ class Asked(Asking):
         self.assert_code(self.mltune("suggest", "small-mlr"), 2)
         done = self.mltune("suggest", "small-mlr", "learning_rate=7", "foo=1")
         self.assert_code(done, 2)
-        self.assertIn("/setting/learning_rate", done.err)
-        self.assertIn("/setting/foo", done.err)
+        self.assertIn("learning_rate: expected a number", done.err)
+        self.assertRegex(done.err, r"\nfoo: expected .*; they are .*learning_rate")
+        done = self.mltune("suggest", "small-mlr", "learning_rat=0.1")
+        self.assertIn('did you mean "learning_rate"?', done.err)
 
     def resume(self):
         self.process.send_signal(signal.SIGKILL)
@@ -230,7 +232,7 @@ class Hunch(Asking):
         self.assertEqual(found["setting"]["learning_rate"], 0.0123)
         self.assertTrue(any("suggestion 1" in t for t in self.texts()))
         done = self.mltune("suggest", "endless", "--exhausted")
-        self.assert_code(done, 1)
+        self.assert_code(done, 2)
         self.assertIn("only it knows", done.err)
 
 
@@ -243,7 +245,7 @@ class Silent(Asking):
     def test_it_trains_with_the_defaults(self):
         done = self.finish(self.process)
         self.assert_code(done, 0)
-        shown = self.mltune("show", "small-mlr")
+        shown = self.mltune("show", "-v", "small-mlr")
         self.assertIn("waits no longer", shown.out)
         self.assertIn("no setting was suggested: the defaults", shown.out)
 

@@ -1,7 +1,10 @@
 """Named tokens: `mltune token`, and what a service lets each role do."""
 import http.client
 import json
+import os
 import re
+import shutil
+import subprocess
 import threading
 
 import harness
@@ -79,6 +82,69 @@ class Tokens(test_serve.Service):
         # Whoever has the name anew has another token.
         self.assertNotEqual(self.add("rudi", "read"), run)
         self.assertEqual(self.as_(run, "GET", "/api/v1/runs")[0], 401)
+
+    def test_each_is_told_who_they_are(self):
+        """By token, socket and rule, one after the other: an answer is nobody
+        else's."""
+        read, run = self.add("rita", "read"), self.add("rudi", "run")
+        for _ in range(2):
+            for secret, name, role, by in (
+                    (read, "rita", "read", "named_token"),
+                    (run, "rudi", "run", "named_token"),
+                    (self.token, None, "admin", "token"),
+                    ("x" * 64, None, "anybody", "nothing")):
+                self.assertEqual(self.as_(secret, "GET", "/api/v1/me"),
+                                 (200, {"name": name, "role": role, "by": by,
+                                        "upload_limit": None}))
+        self.assert_code(self.mltune("token", "revoke", "rudi"), 0)
+        self.assertEqual(self.as_(run, "GET", "/api/v1/me")[1]["role"],
+                         "anybody")
+
+    def test_uploads_of_a_token_have_a_limit(self):
+        """Refused with words past it, also after a restart; told by ls and to
+        its owner; another limit holds from the next request on."""
+        done = self.mltune("token", "add", "lena", "--role", "run",
+                           "--upload-limit", "1KiB")
+        self.assert_code(done, 0)
+        lena, rudi = done.out.strip(), self.add("rudi", "run")
+        self.assertEqual(self.as_(lena, "GET", "/api/v1/me")[1]["upload_limit"],
+                         1024)
+
+        def put(secret, name, size):
+            code, answer = self.as_(secret, "POST", f"/api/v1/data/{name}",
+                                    "x" * size)
+            return code, answer.get("code")
+
+        full = (413, "token_uploads_full")
+        self.assertEqual(put(lena, "a", 1000), (200, None))
+        self.assertEqual(put(lena, "b", 25), full)
+        self.assertEqual(put(rudi, "b", 4096), (200, None))
+        self.end()
+        self.launch()
+        self.assertEqual(put(lena, "c", 25), full)
+        self.assertEqual(put(lena, "c", 24), (200, None))
+        listed = json.loads(self.mltune("token", "ls", "--json").out)
+        self.assertEqual([(t["name"], t["upload_limit"], t["uploaded"])
+                          for t in listed],
+                         [("lena", 1024, 1024), ("rudi", None, 4096)])
+        table = self.mltune("token", "ls").out
+        self.assertRegex(table, r"lena +run .* 1 KiB of 1 KiB\n")
+        self.assertRegex(table, r"rudi +run .*Z +4 KiB\n")
+        for limit, code in (("2KiB", 0), ("none", 0), ("much", 2), ("-1", 2)):
+            self.assert_code(self.mltune("token", "limit", "lena",
+                                         "--upload-limit", limit), code)
+            if limit == "2KiB":
+                self.assertEqual(put(lena, "d", 1025), full)
+        self.assertEqual(put(lena, "d", 1025), (200, None))
+        for words, says in (
+                (("limit", "nobody", "--upload-limit", "1"), "no token nobody"),
+                (("limit", "lena"), "token limit lena --upload-limit SIZE"),
+                (("ls", "--upload-limit", "1"), "is of add and limit"),
+                (("add", "x", "--role", "run", "--upload-limit", "all"),
+                 "expected a size such as 8GiB, or none, found \"all\"")):
+            done = self.mltune("token", *words)
+            self.assertIn(done.code, (1, 2))
+            self.assertIn(says, done.err)
 
     def test_a_stream_ends_with_its_token(self):
         """A stream that was open is cut within a second or so; those of others
@@ -163,7 +229,7 @@ class Tokens(test_serve.Service):
         self.env["MLTUNE_TOKEN"] = self.add("rita", "read")
         self.assert_code(self.mltune("ls", "--server", url), 0)
         done = self.mltune("submit", "c.json", "--server", url)
-        self.assert_code(done, 1)
+        self.assert_code(done, 2)
         self.assertIn("the token rita has the role read; this needs the role "
                       "run", done.err)
 
@@ -180,7 +246,7 @@ class Words(harness.Case):
                 (("add", "-x", "--role", "read"), 2, "unknown option"),
                 (("add", "b b", "--role", "read"), 2, "expected a name"),
                 (("ls", "--role", "read"), 2, "--role is of add"),
-                (("give", "bob"), 2, "add NAME | ls | revoke NAME | audit")):
+                (("give", "bob"), 2, "add NAME | limit NAME | ls | revoke NAME")):
             done = self.mltune("token", *words)
             self.assert_code(done, code)
             self.assertIn(says, done.err, words)
@@ -205,9 +271,34 @@ class Words(harness.Case):
         done = self.mltune("token", "ls")
         self.assertEqual((done.code, done.out), (0, ""))
 
+    def test_the_folder_of_another_user(self):
+        """Root changes it as its owner, whose service reads and writes it
+        then; somebody else is told whose it is, and leaves nothing."""
+        state = self.folder / ".mltune"
+        state.mkdir(0o700)
+        self.folder.chmod(0o755)
+        os.chown(state, 65534, 65534)
+        for words in (("add", "bob", "--role", "run"), ("ls",),
+                      ("revoke", "bob"), ("audit",)):
+            self.assert_code(self.mltune("token", *words), 0)
+        owners = {p.name: p.stat().st_uid for p in state.iterdir()}
+        self.assertEqual(owners, dict.fromkeys(
+            ("tokens", "tokens.lock", "audit"), 65534))
+        state.chmod(0o777)
+        program = shutil.copy(harness.MLTUNE, self.folder)  # where all may go
+        for words in (("add", "eve", "--role", "admin"), ("ls",),
+                      ("revoke", "bob"), ("audit",)):
+            done = subprocess.run(
+                [program, "token", *words, "--state", state], cwd="/",
+                capture_output=True, text=True, timeout=60, user=65533,
+                group=65533, extra_groups=[])
+            self.assertEqual((done.returncode, done.stdout), (78, ""))
+            self.assertIn("is the folder of user 65534", done.stderr)
+        self.assertEqual({p.name: p.stat().st_uid for p in state.iterdir()},
+                         owners)
+
     def test_a_token_that_cannot_be_shown(self):
         """It is made, and whoever asked is told to revoke it."""
-        import subprocess
         with open("/dev/full", "w") as full:
             done = subprocess.run(
                 [harness.MLTUNE, "token", "add", "bob", "--role", "run"],

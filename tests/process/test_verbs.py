@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-from harness import ROOT, Case, mlr_config
+from harness import BUILD, ROOT, Case, mlr_config
 
 VERBS = ["run", "ls", "show", "watch", "log", "validate", "schema", "apps",
          "searchers", "strategies", "data"]
@@ -76,39 +76,6 @@ class Manual(Case):
                 self.assertEqual(done.stderr, "", verb)
         self.assert_code(self.mltune("man", "frobnicate"), 2)
 
-    def complete(self, *words):
-        script = self.write("completion.bash",
-                            self.mltune("completions", "bash").out)
-        text = (f". {script}; compopt() {{ :; }}; "
-                f"COMP_WORDS=({' '.join(words)}); "
-                "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _mltune; "
-                "echo \"${COMPREPLY[@]}\"")
-        done = subprocess.run(["bash", "-c", text], capture_output=True,
-                              text=True, timeout=60, check=False,
-                              cwd=self.folder, env=self.env)
-        self.assertEqual(done.stderr, "")
-        return done.stdout.split()
-
-    def test_bash_completes_verbs_options_and_files(self):
-        self.write("small.json", "{}")
-        self.assertEqual(self.complete("mltune", "ser"), ["serve"])
-        self.assertEqual(sorted(self.complete("mltune", "serve", "--tls")),
-                         ["--tls-cert", "--tls-key"])
-        for verb in self.verbs():
-            wanted = {"--" + option for option in self.options_of(verb)}
-            self.assertEqual(set(self.complete("mltune", verb, "--")), wanted)
-        for words in (("run", "sm"), ("run", "--state", "sm"),
-                      ("serve", "--tls-cert", "sm")):
-            self.assertEqual(self.complete("mltune", *words), ["small.json"])
-        self.assertEqual(self.complete("mltune", "serve", "--slots", "sm"), [])
-        self.assertEqual(self.complete("mltune", "frobnicate", "sm"), [])
-        self.assertEqual(self.complete("mltune", "token", "''"),
-                         ["add", "ls", "revoke", "audit"])
-        self.assertEqual(self.complete("mltune", "token", "add", "''"), [])
-        self.assertEqual(self.complete("mltune", "token", "add", "x", "--role",
-                                       "r"), ["read", "run"])
-        self.assert_code(self.mltune("completions", "fish"), 2)
-
 
 class Doctor(Case):
     def test_what_this_machine_can_do(self):
@@ -122,6 +89,15 @@ class Doctor(Case):
             self.assertIn(found[check]["verdict"], ("ok", "note"))
             self.assertEqual(found[check]["verdict"] == "note",
                              found[check]["advice"] != "")
+        gpu = [line for line in done.result
+               if line["check"] == "gpu" or line["check"].startswith("cuda:")]
+        self.assertTrue(gpu)
+        for line in gpu:
+            self.assertEqual(line["verdict"] == "note", line["advice"] != "")
+        # Built where there is a compiler, used where there is a driver.
+        there = (BUILD / "libmltune-cuda.so").exists()
+        words = "driver|cuda:0" if there else "libmltune-cuda.so is not beside"
+        self.assertRegex(gpu[0]["found"] + gpu[0]["check"], words)
         self.assertFalse((self.folder / ".mltune").exists())
         text = self.mltune("doctor")
         self.assert_code(text, 0)
@@ -172,6 +148,33 @@ class Data(Case):
         self.assertEqual(len(label["classes"]), 50)
         self.assertEqual(label["classes_left_out"], 30)
 
+    def test_a_table_is_read_as_the_settings_have_it(self):
+        """The label, the columns to ignore, the categories and the separator of
+        the application; also where a table of numbers looks like ratings."""
+        self.write("t.csv", "id|kind|age|code\nx1|b|30|1\n7|a|31|2\n")
+        words = ("data", "info", "t.csv", "--label", "kind", "--ignore", "id",
+                 "--categories", "code", "--separator", "|")
+        info = json.loads(self.mltune(*words).out)
+        self.assertEqual(
+            [(c["name"], c["kind"]) for c in info["columns"]],
+            [("age", "number"), ("code", "category"), ("kind", "label")])
+        self.write("r.csv", "1,2,3\n2,3,4\n")
+        self.assertEqual(json.loads(self.mltune("data", "info", "r.csv").out)
+                         ["kind"], "ratings")
+        info = json.loads(self.mltune("data", "info", "r.csv", "--ignore", "1",
+                                      "--label", "first").out or "{}")
+        self.assertEqual(info, {})
+        info = json.loads(self.mltune("data", "info", "r.csv", "--ignore",
+                                      "1").out)
+        self.assertEqual([c["kind"] for c in info["columns"]],
+                         ["number", "label"])
+        done = self.mltune("data", "info", "t.csv", "--separator", "|",
+                           "--ignore", "nothing")
+        self.assert_code(done, 78)
+        self.assertIn("expected a column nothing", done.err)
+        done = self.mltune("data", "info", "t.csv", "--separator", "||")
+        self.assert_code(done, 2)
+
     def test_what_cannot_be_read_says_why_and_what_to_do(self):
         """Texts among the columns, what is missing, other kinds of data."""
         rows = "".join(f"{k},{k + 1},yes\n" for k in range(30))
@@ -182,9 +185,6 @@ class Data(Case):
                  '"categories"'),
                 ("na.csv", "a,b,c\n" + rows + "1,2,NA\n", "csv",
                  "line 32, column 3 (c)", "a label is never missing"),
-                ("a9a", "-1 3:1 11:1\n+1 5:1 7:1\n", "libsvm", "sparse lines",
-                 "load_svmlight_file"),
-                ("graph", "1 2\n2 3\n", "edges", "lists of edges", "rating"),
                 ("prose", "To be, or not to be\nthat is the\n", "text",
                  "plain text", "lda"),
                 ("t.parquet", "PAR1\0\0", "binary", "Parquet",

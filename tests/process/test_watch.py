@@ -318,7 +318,7 @@ class Lines(Case):
 
     def test_what_is_not_there_is_said(self):
         done = self.mltune("watch")
-        self.assert_code(done, 1)
+        self.assert_code(done, 2)
         self.assertIn("holds no runs", done.err)
         done = self.mltune("watch", "x", "--server", "http://127.0.0.1:1/")
         self.assert_code(done, 69)
@@ -328,9 +328,9 @@ class Lines(Case):
             self.assert_code(self.run_config(
                 {**config, "name": name}, "-q"), 0)
         done = self.mltune("watch")
-        self.assert_code(done, 1)
+        self.assert_code(done, 2)
         self.assertIn("name one: two-", done.err)
-        self.assert_code(self.mltune("watch", "three"), 1)
+        self.assert_code(self.mltune("watch", "three"), 2)
         with open("/dev/full", "w", encoding="ascii") as full:
             done = self.mltune("watch", "one", stdout=full)
         self.assert_code(done, 74)
@@ -584,7 +584,7 @@ class AtFake(Case):
         # One that has no events any more.
         self.server.refuses = 404
         done = self.finish(self.watch("--json"))
-        self.assert_code(done, 1)
+        self.assert_code(done, 2)
         self.assertIn("keeps no events of run a-1", done.err)
         done = self.finish(self.watch("--lines"))
         self.assert_code(done, 0)
@@ -627,7 +627,7 @@ class AtFake(Case):
             self.server.hold.clear()
 
     def test_refusals_are_harmless(self):
-        for status, code in (503, 69), (400, 1):
+        for status, code in (503, 69), (400, 2):
             self.server.trouble = (status, {"detail": HOSTILE + "no"})
             done = self.finish(self.watch())
             self.assert_code(done, code)

@@ -4,6 +4,7 @@ import hmac
 import http.server
 import json
 import signal
+import socket
 import ssl
 import subprocess
 import threading
@@ -18,6 +19,7 @@ SECRET = "a secret of twenty-some characters"
 
 class Receiver(http.server.BaseHTTPRequestHandler):
     """Answers by the list of its server: a status, or a function."""
+    protocol_version = "HTTP/1.1"
 
     def do_POST(self):  # the name is http.server's
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -26,11 +28,13 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         answer = server.answers.pop(0) if server.answers else 200
         if callable(answer):
             answer = answer()
+        self.wfile.write(server.first)
         self.send_response(answer)
         if answer in (301, 302, 307, 308):
             self.send_header("Location", server.elsewhere)
         self.send_header("Content-Length", "0")
         self.end_headers()
+        server.hangs_up.wait()
 
     def log_message(self, *args):
         pass
@@ -58,6 +62,9 @@ class Webhooks(Case):
         server.socket = context.wrap_socket(server.socket, server_side=True)
         server.daemon_threads = True
         server.got, server.answers, server.elsewhere = [], [], ""
+        server.first, server.hangs_up = b"", threading.Event()
+        server.hangs_up.set()
+        self.addCleanup(server.hangs_up.set)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
@@ -82,6 +89,19 @@ class Webhooks(Case):
         return [json.loads(body) for _, _, body, _ in
                 (server or self.server).got]
 
+    def test_a_run_that_cannot_be_set_up(self):
+        """The server hears of it, though there is no such run afterwards."""
+        taken = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(taken.close)
+        port = taken.getsockname()[1]
+        done = self.run_config(self.hooked(mlr_config(), on=["failure"]),
+                               "--listen", f"127.0.0.1:{port}")
+        self.assertNotEqual(done.code, 0)
+        event, = self.events()
+        self.assertEqual((event["event"], event["status"]),
+                         ("failure", "failed"))
+        self.assertIn(str(port), event["message"])
+
     def test_signed_events(self):
         """Every one in its order, signed by what both know."""
         run, log = self.run_hooked(on=["best", "end"])
@@ -105,6 +125,24 @@ class Webhooks(Case):
         self.assertEqual(len(set(keys)), len(keys))
         self.assertIn("end delivered, attempt 1", log)
         self.assertNotIn(SECRET, log)
+
+    def test_less_than_a_second(self):
+        """A second is the least that it is tried for."""
+        _, log = self.run_hooked(timeout="0.2s")
+        self.assertIn("end delivered, attempt 1", log)
+
+    def test_a_server_that_does_not_hang_up(self):
+        """Its answer counts, once it is there: the event comes once."""
+        self.server.hangs_up.clear()
+        _, log = self.run_hooked(timeout="5s")
+        self.assertIn("end delivered, attempt 1", log)
+        self.assertEqual(len(self.server.got), 1)
+
+    def test_answers_that_come_first(self):
+        """Those of 1xx are none."""
+        self.server.first = b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n"
+        _, log = self.run_hooked(timeout="5s")
+        self.assertIn("end delivered, attempt 1", log)
 
     def test_500_then_200(self):
         """Tried again after a second and after two more, by one key."""

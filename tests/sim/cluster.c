@@ -84,7 +84,7 @@ struct cluster {
     double budget; /* bytes a second of each node; 0: none */
     enum priority priority;
     int staleness;
-    unsigned quorum;
+    struct barrier_rule rule;
     const struct consistency_ops *model;
     struct table table[ORACLE_TABLES];
     struct sim_node *node;
@@ -665,6 +665,7 @@ static void plan_slice(struct cluster *c, uint32_t branch)
     f->clock = c->clock + 1 + (int64_t)below(c, 3);
     f->staleness =
         c->staleness ? (uint32_t)c->staleness - 1 : (uint32_t)below(c, 4);
+    f->quorum = chance(c, 0.3) ? (uint32_t)below(c, c->all_workers + 2) : 0;
     f->learning_rate = 0.1;
     f->momentum = chance(c, 0.5) ? 0.9 : 0;
 }
@@ -980,7 +981,7 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
                                 .table = c->table,
                                 .tables = ORACLE_TABLES,
                                 .consistency = c->model,
-                                .quorum = c->quorum,
+                                .rule = c->rule,
                                 .rows = &shard_store_rows,
                                 .rows_self = &n->store};
     struct cache_options cache = {.node = index,
@@ -1070,7 +1071,11 @@ static void make_cluster(struct cluster *c, const struct cluster_options *opt)
     c->half = chance(c, 0.3);
     c->staleness = opt->staleness;
     c->calm = opt->calm;
-    c->quorum = (unsigned)below(c, c->all_workers + 1);
+    c->rule.k = (unsigned)below(c, c->all_workers + 1);
+    if (!c->rule.k && chance(c, 0.5))
+        c->rule.fraction = 0.1 + 0.9 * rng_uniform(&c->rng);
+    if (chance(c, 0.5))
+        c->rule.slower_than = 1 + 2 * rng_uniform(&c->rng);
     c->turns = c->nodes > 50   ? 4
                : c->nodes > 10 ? 6
                                : 4 + (int)below(c, OPS_MAX - 4);

@@ -26,9 +26,10 @@ struct vfs_file {
     bool new_journal; /* its name is not flushed */
     bool doomed;      /* to be removed when it is closed */
     char path[PATH_MAX_BYTES];
+    void *shared[SHARED_MAX]; /* pages of its log's index; owned: nobody else
+                               * has the same journal open */
 };
 
-static void *shared[SHARED_MAX]; /* pages of the log's index; owned */
 static sqlite3_vfs vfs;
 static sqlite3_vfs *before;
 
@@ -137,7 +138,8 @@ static int file_traits(sqlite3_file *f)
 static int shared_map(sqlite3_file *f, int page, int bytes, int extend,
                       void volatile **out)
 {
-    (void)f;
+    void **shared = of(f)->shared;
+
     assert(page >= 0 && page < SHARED_MAX);
     if (!shared[page] && extend) {
         shared[page] = calloc(1, (size_t)bytes);
@@ -164,7 +166,8 @@ static void shared_barrier(sqlite3_file *f)
 
 static int shared_unmap(sqlite3_file *f, int remove)
 {
-    (void)f;
+    void **shared = of(f)->shared;
+
     (void)remove;
     for (int i = 0; i < SHARED_MAX; i++) {
         free(shared[i]);

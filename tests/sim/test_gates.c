@@ -139,7 +139,10 @@ static double excess(const struct sim_family *f, uint64_t seed, bool cooled)
     if (!cooled)
         g.strategy_settings = "{\"cooldown\": 0}";
     sim_run(&g, seed, NULL, &r);
-    assert_string_equal(r.finish.reason, "max_epochs");
+    assert_string_equal(r.finish.reason,
+                        f->max_time_s > 0 ? "max_time" : "max_epochs");
+    if (f->max_time_s > 0 && r.seconds > 1.1 * f->max_time_s)
+        fail_msg("%g s of %g", r.seconds, f->max_time_s);
     return r.loss - 0.1;
 }
 
@@ -155,6 +158,28 @@ static void gates_cooldown_ends_lower(void **state)
     for (uint64_t seed = 1; seed <= 9; seed++)
         ratio[seed - 1] = excess(&g.f, seed, true) / excess(&g.f, seed, false);
     printf("gates cooldown vs steady %.3f median\n", gates_median(ratio, 9));
+    assert_true(gates_median(ratio, 9) <= 0.7);
+}
+
+/* So does one that its time ends: as many epochs as fit into it are known. */
+static void gates_cooldown_fits_into_the_time(void **state)
+{
+    struct gates_family g = family_named("four");
+    double ratio[9];
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 9; seed++) {
+        static struct sim_result r;
+        struct sim_family f = g.f;
+
+        f.max_epochs = 12;
+        sim_run(&f, seed, NULL, &r);
+        f.max_epochs = 1000;
+        f.max_time_s = r.seconds;
+        ratio[seed - 1] = excess(&f, seed, true) / excess(&f, seed, false);
+    }
+    printf("gates cooldown in time vs steady %.3f median\n",
+           gates_median(ratio, 9));
     assert_true(gates_median(ratio, 9) <= 0.7);
 }
 
@@ -202,6 +227,7 @@ int main(void)
         cmocka_unit_test(gates_finals_cost_five_epochs),
         cmocka_unit_test(gates_finals_of_few_clocks_leave_no_pause),
         cmocka_unit_test(gates_cooldown_ends_lower),
+        cmocka_unit_test(gates_cooldown_fits_into_the_time),
         cmocka_unit_test(gates_quadratic_is_the_mean_of_trajectories),
     };
 

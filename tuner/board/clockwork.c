@@ -151,16 +151,30 @@ double board_step_s(const struct board *c)
     return c->clockwork->step_s;
 }
 
-double clockwork_time_is_up(const struct board *c, double max_s)
+/* The time when @max_s of the run's time are over, pauses that are over counted
+ * in. */
+static double unpaused_end(const struct clockwork *k, double max_s)
 {
-    const struct clockwork *k = c->clockwork;
-
-    assert(max_s > 0);
-    if (!isnan(k->pause_began_s))
-        return INFINITY;
     if (k->first_wait_s < k->first_clock_s)
         return k->first_wait_s + max_s + k->paused_s - k->wait_paused_s;
     return k->first_clock_s + max_s + k->paused_s - k->first_paused_s;
+}
+
+double clockwork_time_is_up(const struct board *c, double max_s)
+{
+    assert(max_s > 0);
+    return isnan(c->clockwork->pause_began_s)
+               ? unpaused_end(c->clockwork, max_s)
+               : INFINITY;
+}
+
+double clockwork_time_left(const struct board *c, double max_s)
+{
+    const struct clockwork *k = c->clockwork;
+    double now_s = isnan(k->pause_began_s) ? k->now_s : k->pause_began_s;
+
+    assert(max_s > 0);
+    return unpaused_end(k, max_s) - now_s;
 }
 
 /* ---- clocks, slices, waits ----------------------------------------------- */

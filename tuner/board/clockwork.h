@@ -44,6 +44,10 @@ double clockwork_resumed_at_s(const struct board *c);
  * known. */
 double clockwork_time_is_up(const struct board *c, double max_s);
 
+/* Seconds that are left of @max_s of the run's time, also in a pause; below 0
+ * once they are over, INFINITY before they begin. */
+double clockwork_time_left(const struct board *c, double max_s);
+
 /* ---- clocks, slices, waits ----------------------------------------------- */
 
 /* @count clocks are scheduled: the number of the first. */

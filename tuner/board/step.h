@@ -178,7 +178,7 @@ struct tuner_answer {
     struct record_limits limits;      /* in effect now */
     uint32_t faults;                  /* the first ones, of ERR_INVAL */
     struct {
-        char pointer[96], text[160];
+        char pointer[96], text[280];
     } fault[TUNER_FAULTS_MAX];
 };
 

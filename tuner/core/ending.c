@@ -145,24 +145,19 @@ static void keep_the_end(struct board *c)
 
 /* ---- the end ------------------------------------------------------------- */
 
-void lifecycle_end(struct board *c, enum run_status status, const char *reason,
-                   const char *format, ...)
+/* The end begins, of which @told says what it is; the first one counts. */
+static void end_begins(struct board *c, const struct tuner_finish *told)
 {
     struct tuner_finish *finish = &c->owner->ending->finish;
     const struct best *best = board_best(c);
     struct record_decision *d;
-    va_list args;
 
-    assert(run_status_is_end(status));
+    assert(run_status_is_end(told->status));
     if (c->owner->ending->phase != ENDING_NOT)
         return;
     c->owner->ending->phase = ENDING_DRAIN;
-    finish->status = status;
-    snprintf(finish->reason, sizeof(finish->reason), "%s", reason);
-    va_start(args, format);
-    vsnprintf(finish->message, sizeof(finish->message), format, args);
-    va_end(args);
-    if (status == RUN_FINISHED || status == RUN_STOPPED)
+    *finish = *told;
+    if (finish->status == RUN_FINISHED || finish->status == RUN_STOPPED)
         snapshots_end(c, finish);
     d = board_decision(c, "end", "%s", finish->message);
     if (best->branch != BRANCH_NONE) {
@@ -172,12 +167,28 @@ void lifecycle_end(struct board *c, enum run_status status, const char *reason,
     }
 }
 
+void lifecycle_end(struct board *c, enum run_status status, const char *reason,
+                   const char *format, ...)
+{
+    struct tuner_finish told = c->owner->ending->finish;
+    va_list args;
+
+    assert(run_reason_is_known(reason));
+    told.status = status;
+    snprintf(told.reason, sizeof(told.reason), "%s", reason);
+    va_start(args, format);
+    vsnprintf(told.message, sizeof(told.message), format, args);
+    va_end(args);
+    end_begins(c, &told);
+}
+
+/* What a snapshot says of the end may be of a newer mltune. */
 void ending_again(struct board *c, const struct tuner_finish *end)
 {
     assert(!lifecycle_ends(c));
     c->owner->ending->again = true;
     snapshots_end_restored(c);
-    lifecycle_end(c, end->status, end->reason, "%s", end->message);
+    end_begins(c, end);
 }
 
 static void finish(struct board *c)

@@ -348,8 +348,10 @@ void steering_take(struct board *c, const struct tuner_event *event)
     case COMMAND_SUBMIT: /* the service's */
     case COMMAND_VALIDATE:
     case COMMAND_DELETE:
+    case COMMAND_NOTE:
     case COMMAND_UPLOAD:
     case COMMAND_UPLOADED:
+    case COMMAND_DATA:
     case COMMAND_COUNT:
         break;
     }

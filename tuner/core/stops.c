@@ -82,6 +82,15 @@ void stops_cooled(struct board *c, uint32_t epochs)
                   epochs);
 }
 
+void stops_out_of_time(struct board *c, double epoch_s, double left_s)
+{
+    lifecycle_end(
+        c, RUN_FINISHED, "max_time",
+        "of %g s %.3g are left, and an epoch takes %.3g: the cooldown "
+        "is over",
+        board_limits(c).max_time_s, fmax(left_s, 0), epoch_s);
+}
+
 bool stops_impossible(const struct board *c, uint32_t epoch,
                       const struct plateau *p)
 {

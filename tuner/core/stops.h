@@ -24,6 +24,10 @@ void stops_converged(struct board *c, const struct plateau *p);
 /* Ends the run as converged after a cooldown of @epochs. */
 void stops_cooled(struct board *c, uint32_t epochs);
 
+/* Ends the run as one whose time is over: the next epoch takes @epoch_s,
+ * @left_s are left. */
+void stops_out_of_time(struct board *c, double epoch_s, double left_s);
+
 /* Whether, whatever the next epoch's result, nothing has to be decided after
  * it: then the epoch after it may be started before the result is there. */
 bool stops_impossible(const struct board *c, uint32_t epoch,

@@ -21,8 +21,9 @@ void user_setting_refuse(struct board *c, const struct problems *problems)
         snprintf(a->fault[a->faults].pointer, sizeof(a->fault[0].pointer),
                  "%.90s", p->pointer);
         snprintf(a->fault[a->faults].text, sizeof(a->fault[0].text),
-                 p->found[0] ? "expected %.90s, found %.40s" : "expected %.90s",
-                 p->expected, p->found);
+                 p->found[0] ? "expected %.90s, found %.40s%s%.120s"
+                             : "expected %.90s%.0s%s%.120s",
+                 p->expected, p->found, p->hint[0] ? "; " : "", p->hint);
         a->faults++;
     }
 }

@@ -1,5 +1,6 @@
 #include "tuner/history/journal_list_io.h"
 
+#include "base/mem.h"
 #include "tuner/history/journal_internal_io.h"
 
 #include <assert.h>
@@ -12,9 +13,10 @@ static void bind(sqlite3_stmt *s, int at, const char *text)
 /* False: no memory. */
 static bool read_listed(sqlite3_stmt *s, struct journal_listed *l)
 {
-    *l = (struct journal_listed){.began_ns = sqlite3_column_int64(s, 3)};
+    *l = (struct journal_listed){.began_ns = sqlite3_column_int64(s, 3),
+                                 .key = sqlite3_column_int64(s, 4)};
     if (!journal_text(s, 0, &l->id) || !journal_text(s, 1, &l->status) ||
-        !journal_text(s, 2, &l->cells) || !journal_text(s, 4, &l->json))
+        !journal_text(s, 2, &l->cells))
         return false;
     l->id = l->id ? l->id : "";
     l->status = l->status ? l->status : "";
@@ -68,19 +70,40 @@ static enum err each(struct journal *j, const char *sql,
     return journal_explain(j, code, "read the index", f);
 }
 
-enum err journal_each_listed(struct journal *j, bool with_json,
-                             journal_listed_visit *visit, void *ctx,
-                             struct fault *f)
+enum err journal_each_listed(struct journal *j, journal_listed_visit *visit,
+                             void *ctx, struct fault *f)
 {
     assert(visit);
     if (j->schema < 2)
         return ERR_OK;
     return each(j,
-                with_json ? "SELECT id, status, cells, began_ns, json FROM"
-                            " listed ORDER BY began_ns DESC, run DESC"
-                          : "SELECT id, status, cells, began_ns, NULL FROM"
-                            " listed ORDER BY began_ns DESC, run DESC",
+                "SELECT id, status, cells, began_ns, run FROM listed"
+                " ORDER BY began_ns DESC, run DESC",
                 visit, ctx, f);
+}
+
+enum err journal_listed_json(struct journal *j, int64_t key, char **out,
+                             struct fault *f)
+{
+    sqlite3_stmt *s = NULL;
+    const char *text = NULL;
+    int code = sqlite3_prepare_v2(
+        j->db, "SELECT json FROM listed WHERE run = ?1", -1, &s, NULL);
+
+    assert(out);
+    *out = NULL;
+    if (code == SQLITE_OK) {
+        sqlite3_bind_int64(s, 1, key);
+        code = sqlite3_step(s);
+    }
+    if (code == SQLITE_ROW && journal_text(s, 0, &text))
+        *out = mem_strdup(text ? text : "");
+    sqlite3_finalize(s);
+    if (code == SQLITE_DONE)
+        return ERR_NOENT;
+    if (code == SQLITE_ROW)
+        return *out ? ERR_OK : ERR_NOMEM;
+    return journal_explain(j, code, "read the index", f);
 }
 
 enum err journal_each_unlisted(struct journal *j, journal_id_visit *visit,

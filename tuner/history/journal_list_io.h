@@ -14,8 +14,9 @@
 struct journal_listed {
     const char *id, *status;
     const char *cells; /* its row of `mltune ls`, separated by tabs */
-    const char *json;  /* what GET /runs/ID answers; NULL: not asked for */
+    const char *json;  /* what GET /runs/ID answers; NULL where visited */
     int64_t began_ns;
+    int64_t key; /* where visited: of journal_listed_json */
 };
 
 /* Run @listed->id, whose end is recorded, is shown so from now on. One that has
@@ -24,11 +25,15 @@ struct journal_listed {
 enum err journal_list_put(struct journal *j,
                           const struct journal_listed *listed, struct fault *f);
 
-/* All entries, newest first. @with_json: with what they are as JSON. */
+/* All entries, newest first, without their JSON. */
 typedef enum err journal_listed_visit(void *ctx,
                                       const struct journal_listed *listed);
-enum err journal_each_listed(struct journal *j, bool with_json,
-                             journal_listed_visit *visit, void *ctx,
+enum err journal_each_listed(struct journal *j, journal_listed_visit *visit,
+                             void *ctx, struct fault *f);
+
+/* The JSON of entry @key: @out, the caller's. Errors: ERR_NOENT (it is gone),
+ * of which nothing is said. Cost: a look-up. */
+enum err journal_listed_json(struct journal *j, int64_t key, char **out,
                              struct fault *f);
 
 /* Ids of the runs without an entry, newest first. Cost: no read of entries

@@ -1,5 +1,6 @@
 #include "base/json/json.h"
 #include "tuner/history/journal_internal_io.h"
+#include "tuner/history/run_guess.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -191,6 +192,35 @@ enum err journal_version(struct journal *j, int64_t *out, struct fault *f)
     return journal_ask_number(j, "PRAGMA data_version", out, f);
 }
 
+/* No run is called @word: which may be meant, among the newest. */
+static enum err find_none(struct journal *j, const char *word, struct fault *f)
+{
+    static const char sql[] =
+        "SELECT id, name FROM runs WHERE substr(id, 1, length(?1)) = ?1"
+        " UNION ALL SELECT * FROM (SELECT id, name FROM runs"
+        " WHERE substr(id, 1, length(?1)) <> ?1"
+        " ORDER BY began_ns DESC LIMIT 100)";
+    struct run_guess guess = {.word = word};
+    char where[sizeof(j->path) + 8];
+    sqlite3_stmt *s = NULL;
+    int code;
+
+    if (!f)
+        return ERR_NOENT;
+    code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
+    if (code == SQLITE_OK)
+        bind(s, 1, word);
+    while (code == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW) {
+        const char *id, *name;
+
+        if (text_or_empty(s, 0, &id) && text_or_empty(s, 1, &name))
+            run_guess_add(&guess, id, name);
+    }
+    sqlite3_finalize(s);
+    snprintf(where, sizeof(where), "in %s", j->path);
+    return run_guess_fault(&guess, where, f);
+}
+
 enum err journal_find_run(struct journal *j, const char *word,
                           journal_run_visit *visit, void *ctx, struct fault *f)
 {
@@ -209,12 +239,10 @@ enum err journal_find_run(struct journal *j, const char *word,
     err = each_run(j, by_start, word, visit_first, &count, f);
     if (err)
         return err;
-    if (count.count == 0 || !*word)
-        return fault_set(f, ERR_NOENT, "no run \"%s\" in %s", word, j->path);
-    if (count.count > 1)
-        return fault_set(f, ERR_INVAL,
-                         "several runs begin with \"%s\"; give more of the id",
-                         word);
+    if (count.count > 1 && *word && !f)
+        return ERR_INVAL;
+    if (count.count != 1 || !*word)
+        return find_none(j, word, f);
     return each_run(j, by_start, word, visit, ctx, f);
 }
 

@@ -1,5 +1,6 @@
 #include "tuner/history/record.h"
 
+#include "base/json/fields_schema.h"
 #include "tuner/history/record_table.h"
 
 #include <assert.h>
@@ -59,6 +60,21 @@ json_t *record_to_json(const struct record *r)
         !fields_put(o, record_kinds[r->kind].fields, body(r)))
         return o;
     json_decref(o);
+    return NULL;
+}
+
+json_t *record_schema(enum record_kind kind)
+{
+    json_t *properties = json_pack("{s:{s:s, s:[s]}}", "kind", "type", "string",
+                                   "enum", record_kind_name(kind));
+    json_t *required = json_pack("[s]", "kind");
+
+    if (fields_schema(head, properties, required) &&
+        fields_schema(record_kinds[kind].fields, properties, required))
+        return json_pack("{s:s, s:o, s:o}", "type", "object", "required",
+                         required, "properties", properties);
+    json_decref(properties);
+    json_decref(required);
     return NULL;
 }
 

@@ -138,6 +138,35 @@ enum asking {
         ASKING_COUNT
 };
 
+/* Words of a service for a run that no tuner has: it waits its turn, or is not
+ * to begin before somebody says so. */
+#define RUN_STATUS_QUEUED "queued"
+#define RUN_STATUS_HELD "held"
+
+/* Why a run ended; else the name of an error (base/err.h). `user`: stopped
+ * before it had begun, or while it rested. */
+#define RUN_REASON_LIST(X)                                                     \
+    X(target)                                                                  \
+    X(converged)                                                               \
+    X(max_epochs)                                                              \
+    X(max_time)                                                                \
+    X(stopped)                                                                 \
+    X(interrupted)                                                             \
+    X(user)                                                                    \
+    X(load_failed)                                                             \
+    X(restore_failed)                                                          \
+    X(changed)                                                                 \
+    X(not_saved)                                                               \
+    X(node_lost)                                                               \
+    X(program_failed)                                                          \
+    X(resumed)
+
+enum {
+#define RUN_REASON_ONE(name) +1
+    RUN_REASON_COUNT = 0 RUN_REASON_LIST(RUN_REASON_ONE) + ERR_COUNT - 1
+#undef RUN_REASON_ONE
+};
+
 /* Limits that end a run; a user may change them while it lasts. */
 struct record_limits {
     double target_loss, target_metric; /* NAN: none */
@@ -471,6 +500,12 @@ struct record {
 const char *record_kind_name(enum record_kind kind);
 const char *run_status_name(enum run_status status);
 const char *trial_label_name(enum trial_label label);
+
+/* Every reason that a run's end can have, by number below RUN_REASON_COUNT; and
+ * whether a word is one. */
+const char *run_reason_name(unsigned number);
+bool run_reason_is_known(const char *reason);
+
 const char *suggestion_state_name(enum suggestion_state state);
 const char *asking_name(enum asking asking);
 const char *speed_unit_name(enum speed_unit unit);
@@ -497,6 +532,9 @@ void record_init(struct record *r, enum record_kind kind);
  * Numbers that are not finite become the strings "nan", "inf", "-inf". NULL:
  * out of memory. */
 json_t *record_to_json(const struct record *r);
+
+/* A new JSON schema of such an object of that kind. NULL: out of memory. */
+json_t *record_schema(enum record_kind kind);
 
 /* The reverse; on success the caller owns @out's members (record_deinit).
  * Unknown members are ignored, so that old programs read newer journals.

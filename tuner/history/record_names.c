@@ -15,6 +15,12 @@ static const char *const status_names[] = {
 #undef NAME
 };
 
+static const char *const reason_names[] = {
+#define NAME(name) #name,
+    RUN_REASON_LIST(NAME)
+#undef NAME
+};
+
 static const char *const label_names[] = {
 #define NAME(name, lower) [TRIAL_##name] = #lower,
     TRIAL_LABEL_LIST(NAME)
@@ -49,6 +55,24 @@ const char *run_status_name(enum run_status status)
 {
     assert((unsigned)status < RUN_STATUS_COUNT);
     return status_names[status];
+}
+
+const char *run_reason_name(unsigned number)
+{
+    enum { OWN = sizeof(reason_names) / sizeof(reason_names[0]) };
+
+    assert(number < RUN_REASON_COUNT);
+    return number < OWN ? reason_names[number]
+                        : err_name((enum err)(number - OWN + 1));
+}
+
+bool run_reason_is_known(const char *reason)
+{
+    assert(reason);
+    for (unsigned i = 0; i < RUN_REASON_COUNT; i++)
+        if (strcmp(run_reason_name(i), reason) == 0)
+            return true;
+    return false;
 }
 
 const char *trial_label_name(enum trial_label label)

@@ -39,7 +39,10 @@ enum err state_find(const char *dir, char out[FILE_PATH_MAX], struct fault *f)
     if (access(db, F_OK) == 0)
         return folder_absolute(dir, out, f);
     if (errno == ENOENT || errno == ENOTDIR)
-        return fault_set(f, ERR_NOENT, "state folder %s holds no runs", dir);
+        return fault_set(f, ERR_NOENT,
+                         "state folder %s holds no runs: mltune run begins "
+                         "the first one, --state names another folder",
+                         dir);
     return fault_errno(f, ERR_IO, errno, "state folder %s", dir);
 }
 

@@ -1,5 +1,6 @@
 /* Cooldown: the learning rate falls to nearly zero over a run's last epochs:
- * those of max_epochs, or a share more where it would end without progress.
+ * those of max_epochs, those that fit into max_time, or a share more where it
+ * would end without progress.
  *
  * A steady rate leaves a run as far above its best as that rate's noise keeps
  * it. Who knows the last epoch lets the rate fall towards it: stable, then
@@ -17,7 +18,7 @@
 struct cooldown {
     double share;  /* of max_epochs, 0 .. 1; 0: there is none */
     uint32_t from; /* epochs that were over when it began; 0: it has not */
-    uint32_t end;  /* epoch that it ends with; 0: the run's max_epochs */
+    uint32_t end;  /* epoch that it ends with; 0: the run's last */
     int rate;      /* index of the learning rate */
     double first;  /* that it falls from */
     bool due;      /* an epoch is over: the next one's rate is to be set */

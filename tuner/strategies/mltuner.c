@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "searchers/space/space_json.h"
+#include "tuner/board/clockwork.h"
 #include "tuner/board/strategy.h"
 #include "tuner/core/lifecycle.h"
 #include "tuner/core/stops.h"
@@ -52,6 +53,7 @@ static enum err mltuner_open(struct board *c, const json_t *settings,
     s->cooler = BRANCH_NONE;
     s->held_parent = BRANCH_NONE;
     plateau_init(&s->plateau, board_limits(c).plateau_epochs);
+    horizon_init(&s->horizon);
     err = read_settings(s, settings, f);
     if (!err)
         err = choice_initial(c, &s->start, f);
@@ -148,6 +150,7 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
     }
     s->resumed.search = 0;
     board_set_status(c, RUN_TUNING, reason);
+    horizon_interrupt(&s->horizon);
     search_init(&s->search, c, &plan);
     s->phase = PHASE_SEARCH;
 }
@@ -170,23 +173,39 @@ struct setting mltuner_steady(const struct mltuner *s)
                            branch_setting(board_branch(s->c, s->line.branch)));
 }
 
+static double time_left(const struct mltuner *s)
+{
+    return clockwork_time_left(s->c, board_limits(s->c).max_time_s);
+}
+
+/* The run's last epoch, if @epochs are over now: by max_epochs, or by what fits
+ * into max_time. With trial_clocks time decides nothing that training sees: two
+ * such runs are the same to the bit. */
+static uint32_t last_epoch(const struct mltuner *s, uint32_t epochs)
+{
+    uint32_t max = board_limits(s->c).max_epochs;
+
+    return board_trial_clocks(s->c)
+               ? max
+               : horizon_last(&s->horizon, epochs, max, time_left(s));
+}
+
 /* @steady as it is in the epoch after @epochs. */
 static struct setting cooled(const struct mltuner *s,
                              const struct setting *steady, uint32_t epochs)
 {
-    return cooldown_setting(&s->cool, steady, epochs,
-                            board_limits(s->c).max_epochs);
+    return cooldown_setting(&s->cool, steady, epochs, last_epoch(s, epochs));
 }
 
-/* Whether the epoch after @epochs may be one of the run's cooldown. Who wants
- * no re-tunes wants the setting to stay. */
+/* Whether the epoch after @epochs, this one or the next, may be one of the
+ * run's cooldown. Who wants no re-tunes wants the setting to stay. */
 static bool may_cool(const struct mltuner *s, uint32_t epochs)
 {
     const struct board *c = s->c;
 
     return board_retunes(c) && cooldown_possible(board_space(c)) &&
            (s->cool.from ||
-            cooldown_early(&s->cool, epochs, board_limits(c).max_epochs,
+            cooldown_early(&s->cool, epochs, last_epoch(s, s->line.epochs),
                            s->plateau.limit));
 }
 
@@ -198,7 +217,7 @@ static bool cools(const struct mltuner *s)
 
     return may_cool(s, epochs) &&
            (s->cool.from || s->plateau.since > 0 ||
-            cooldown_near(&s->cool, epochs, board_limits(s->c).max_epochs));
+            cooldown_near(&s->cool, epochs, last_epoch(s, epochs)));
 }
 
 static void release_parent(struct mltuner *s)
@@ -398,12 +417,12 @@ static void retune(struct mltuner *s)
 static void cool(struct mltuner *s)
 {
     struct board *c = s->c;
-    uint32_t left = board_limits(c).max_epochs - s->line.epochs;
+    uint32_t left = last_epoch(s, s->line.epochs) - s->line.epochs;
     struct setting steady = mltuner_steady(s);
     struct record_decision *d;
 
-    assert(left >= 1);
     if (s->cool.from == 0) {
+        assert(left >= 1);
         cooldown_begin(&s->cool, board_space(c), s->line.epochs, &steady);
         d = board_decision(c, "cooldown",
                            "the last %u epochs begin: the learning rate falls "
@@ -431,12 +450,12 @@ static bool cool_in_the_end(struct mltuner *s)
     uint32_t from, last;
 
     if (!board_retunes(c) || !cooldown_possible(board_space(c)) ||
-        cooldown_last(&s->cool, s->line.epochs, board_limits(c).max_epochs) ==
-            0)
+        cooldown_last(&s->cool, s->line.epochs,
+                      last_epoch(s, s->line.epochs)) == 0)
         return false;
     steady = mltuner_steady(s);
     from = branch_epochs(board_branch(c, best_parent(s, "the cooldown")));
-    last = cooldown_last(&s->cool, from, board_limits(c).max_epochs);
+    last = cooldown_last(&s->cool, from, last_epoch(s, from));
     cooldown_begin(&s->cool, board_space(c), from, &steady);
     s->cool.end = last;
     s->cool.due = true;
@@ -458,6 +477,8 @@ static void next_epoch(struct mltuner *s)
 
     if (cooldown_over(&s->cool, s->line.epochs, s->plateau.since))
         stops_cooled(s->c, s->line.epochs - s->cool.from);
+    else if (s->cool.from && last_epoch(s, s->line.epochs) == s->line.epochs)
+        stops_out_of_time(s->c, s->horizon.epoch_s, time_left(s));
     else if (cooling && branch_idle(b))
         cool(s);
     else if (cooling || !plateau_reached(&s->plateau))
@@ -582,6 +603,7 @@ static void train(struct mltuner *s)
         state = training_advance(&s->line, &e);
         if (state == TRAINING_EPOCH) {
             take_result(s, &e, s->line.kept);
+            horizon_epoch(&s->horizon, board_active_s(s->c), e.e.seconds);
             after_epoch(s, &e);
         }
     } while (state == TRAINING_EPOCH && s->phase == PHASE_TRAIN &&
@@ -608,6 +630,7 @@ static void adopt(struct mltuner *s, struct trial *t)
     assert(branch != BRANCH_NONE);
     memcpy(reason, s->search.end_reason, sizeof(reason));
     begin_line_from_parent(s, branch);
+    horizon_change(&s->horizon, 0);
     if (s->search.plan.retune)
         plateau_commit(&s->plateau);
     close_search(s, number, reason);
@@ -638,6 +661,7 @@ static void adopt_finalist(struct mltuner *s, struct finalist *x)
         last = x->epoch[i];
         take_result(s, &last, x->kept_at == i ? x->kept : BRANCH_NONE);
     }
+    horizon_change(&s->horizon, last.e.seconds);
     board_drop(c, x->kept, "not needed");
     kept = board_keep(c, board_branch(c, x->branch), "epoch");
     s->line.kept = kept ? branch_number(kept) : BRANCH_NONE;
@@ -793,6 +817,7 @@ static enum err mltuner_adopt(void *state, branch_id branch)
     s->rescue = false;
     end_cooldown(s);
     begin_line(s, branch);
+    horizon_change(&s->horizon, 0);
     release_parent(s);
     plateau_commit(&s->plateau);
     take_up(s, branch, "promoted by the user");
@@ -941,8 +966,9 @@ const struct strategy_ops strategy_mltuner = {
         "{\"type\": \"object\", \"properties\": {"
         "\"cooldown\": {\"type\": \"number\", \"minimum\": 0, "
         "\"maximum\": 1, \"default\": 0.25, \"description\": \"share of "
-        "stop.max_epochs over which the learning rate falls to nearly zero at "
-        "the end; 0: never, as for a program with a schedule of its own\"}}}",
+        "stop.max_epochs, or of the epochs that fit into stop.max_time, over "
+        "which the learning rate falls to nearly zero at the end; 0: never, as "
+        "for a program with a schedule of its own\"}}}",
     .retunes = true,
     .recalls = true,
     .open = mltuner_open,

@@ -8,6 +8,7 @@
 #include "tuner/search/finals.h"
 #include "tuner/search/search.h"
 #include "tuner/strategies/cooldown.h"
+#include "tuner/strategies/horizon.h"
 
 enum phase {
     PHASE_BEGIN,  /* nothing yet */
@@ -27,6 +28,7 @@ struct mltuner {
     struct training line;
     struct plateau plateau;
     struct cooldown cool;
+    struct horizon horizon;
     branch_id cooler; /* takes the line's place; BRANCH_NONE: none is forked */
     struct search search;
     struct finals finals;

@@ -7,6 +7,7 @@
 #include "tuner/history/history.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* ---- as it is written ---------------------------------------------------- */
 
@@ -18,7 +19,8 @@ struct saved_mltuner {
     double trained;
     struct plateau plateau;
     uint32_t cooling; /* epochs after which the cooldown began; 0: it has not */
-    uint32_t cooled;  /* epoch that it ends with; 0: max_epochs */
+    uint32_t cooled;  /* epoch that it ends with; 0: the run's last */
+    double epoch_s;   /* that an epoch takes; 0: not known */
     json_t *barred;   /* owned: settings */
     json_t *setting;  /* owned: in use; NULL: before there was one */
 };
@@ -49,6 +51,7 @@ static const struct json_field saved_fields[] = {
     {FIELD_OF(saved_mltuner, PART, plateau), .part = saved_plateau},
     {FIELD_OF(saved_mltuner, U32, cooling), .optional = true, .sparse = true},
     {FIELD_OF(saved_mltuner, U32, cooled), .optional = true, .sparse = true},
+    {FIELD_OF(saved_mltuner, REAL, epoch_s), .optional = true},
     {FIELD_OF(saved_mltuner, ARRAY, barred)},
     {FIELD_OF(saved_mltuner, CUSTOM, setting), .custom = &setting_codec},
     {.name = NULL},
@@ -107,6 +110,7 @@ static json_t *to_json(const struct mltuner *s, const struct setting *setting)
         .plateau = s->plateau,
         .cooling = s->cool.from,
         .cooled = s->cool.end,
+        .epoch_s = board_trial_clocks(s->c) ? 0 : s->horizon.epoch_s,
         .barred = barred_to_json(s),
         .setting =
             setting ? setting_to_json(board_space(s->c), setting) : NULL};
@@ -224,6 +228,9 @@ static enum err take_saved(struct mltuner *s, const struct saved_mltuner *read)
     s->made = read->made;
     s->trained = read->trained;
     s->plateau = read->plateau;
+    if (!(read->epoch_s >= 0 && isfinite(read->epoch_s)))
+        return ERR_FORMAT;
+    horizon_change(&s->horizon, read->epoch_s);
     s->plateau.limit = stops_patience(s->c);
     if (read->setting)
         err = saved_setting(board_space(s->c), read->setting, &r->setting);

@@ -384,7 +384,8 @@ def _log_of(state: pathlib.Path, run: Optional[str]) -> str:
 
 def _end(process: _Process, program: str, shown: Quiet) -> Result:
     """The result of a process that has ended. Raises TuneError."""
-    said = process.text(process.err).strip()
+    said = "\n".join(line for line in process.text(process.err).splitlines()
+                     if not line.startswith("mltune: watch at ")).strip()
     lines = process.text(process.out).strip().splitlines()
     try:
         told = json.loads(lines[-1])
@@ -452,29 +453,29 @@ def tune(train: Any = None, tunables: Optional[Dict[str, Any]] = None, *,
         raise RuntimeError('mltune.tune is called while the script is loaded '
                            'to train: put the call below if __name__ == '
                            '"__main__"')
+    if resume is None and train is None:
+        raise TypeError("train: a function or a class")
     found = find_program(program)
     place = pathlib.Path(state).resolve()
-    folder = None
-    if resume is not None:
-        words = [found, "resume", resume]
-    elif train is None:
-        raise TypeError("train: a function or a class")
-    else:
-        stop = {"max_epochs": max_epochs, "max_time": max_time,
-                "target_metric": target_metric, "target_loss": target_loss}
-        if isinstance(max_time, (int, float)):
-            stop["max_time"] = f"{max_time:g}s"
-        made = _configuration(
-            train, tunables, settings, name, place,
-            {"stop": {k: v for k, v in stop.items() if v is not None},
-             "seed": seed, "cluster": {"nodes": nodes} if nodes else None},
-            config or {})
-        words = [found, "run", str(made)]
-        folder = made.parent
+    stop = {"max_epochs": max_epochs, "max_time": max_time,
+            "target_metric": target_metric, "target_loss": target_loss}
+    if isinstance(max_time, (int, float)):
+        stop["max_time"] = f"{max_time:g}s"
+    more: Json = {"stop": {k: v for k, v in stop.items() if v is not None},
+                  "seed": seed, "cluster": {"nodes": nodes} if nodes else None}
+    own = name or _slug(getattr(train, "__name__", "run"))
+    folder = None if resume is not None else \
+        place / "tune" / f"{_slug(own)}-{uuid.uuid4().hex[:8]}"
     shown = shower(progress)
     process = None
-    try:
+    try:  # from here on an interrupt leaves no folder that no run refers to
         try:
+            if folder is None:
+                words = [found, "resume", str(resume)]
+            else:
+                words = [found, "run", str(_configuration(
+                    folder, train, own, tunables, settings, more,
+                    config or {}))]
             with _Shield():  # one that is started is one that is known
                 process = _Process([*words, "--state", str(place), "--json"],
                                    place)
@@ -496,7 +497,7 @@ def tune(train: Any = None, tunables: Optional[Dict[str, Any]] = None, *,
             process.close()
         shown.end()
         if folder is not None and not _has_run(place, process):
-            shutil.rmtree(folder, ignore_errors=True)  # no run refers to it
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _has_run(state: pathlib.Path, process: Optional[_Process]) -> bool:
@@ -505,27 +506,15 @@ def _has_run(state: pathlib.Path, process: Optional[_Process]) -> bool:
         (state / "runs" / str(process.run)).is_dir()
 
 
-def _configuration(train: Any, tunables: Optional[Json],
-                   settings: Optional[Json], name: Optional[str],
-                   state: pathlib.Path, more: Json,
-                   over: Json) -> pathlib.Path:
-    """Writes the configuration, and what hands @train over, into a folder of
+def _configuration(folder: pathlib.Path, train: Any, own: str,
+                   tunables: Optional[Json], settings: Optional[Json],
+                   more: Json, over: Json) -> pathlib.Path:
+    """Writes the configuration, and what hands @train over, into @folder of
     the state folder, where a resumed run finds it: the file's path."""
-    own = name or _slug(getattr(train, "__name__", "run"))
     made: Json = {"name": _slug(own)}
     if tunables is not None:
         made["tunables"] = {k: _tunable(k, v) for k, v in tunables.items()}
-    folder = state / "tune" / f"{_slug(own)}-{uuid.uuid4().hex[:8]}"
     folder.mkdir(parents=True)
-    try:
-        return _fill(folder, train, own, made, settings, more, over)
-    except BaseException:  # whatever: no run refers to it
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def _fill(folder: pathlib.Path, train: Any, own: str, made: Json,
-          settings: Optional[Json], more: Json, over: Json) -> pathlib.Path:
     handed = _hand.hand_over(train, folder)
     (folder / "program.json").write_text(json.dumps(handed), encoding="utf-8")
     app: Json = {

@@ -4,15 +4,22 @@
 #include "branches/pages.h"
 #include "tests/unit/fixture/check.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 /* A system that counts what it gave. */
 static size_t mapped_bytes;
 static unsigned mapped_slabs;
+static size_t touched_bytes;
+static bool touch_refused;
+static unsigned char *last_slab;
 
 static void *counting_map(size_t bytes)
 {
     mapped_bytes += bytes;
     mapped_slabs++;
-    return slab_system()->map(bytes);
+    last_slab = slab_system()->map(bytes);
+    return last_slab;
 }
 
 static void counting_unmap(void *slab, size_t bytes)
@@ -22,7 +29,14 @@ static void counting_unmap(void *slab, size_t bytes)
     slab_system()->unmap(slab, bytes);
 }
 
-static const struct slab_ops counting = {counting_map, counting_unmap};
+static enum err counting_touch(void *at, size_t bytes)
+{
+    touched_bytes += bytes;
+    return touch_refused ? ERR_NOMEM : slab_system()->touch(at, bytes);
+}
+
+static const struct slab_ops counting = {counting_map, counting_touch,
+                                         counting_unmap};
 
 /* A pool with plain items of 40 bytes (class 0) and blocks of 100 (class 1). */
 static void pool_with_two_classes(struct pool *p)
@@ -31,6 +45,8 @@ static void pool_with_two_classes(struct pool *p)
 
     mapped_bytes = 0;
     mapped_slabs = 0;
+    touched_bytes = 0;
+    touch_refused = false;
     pool_init(p, &counting);
     assert_int_equal(pool_add_items(p, 40, &items), ERR_OK);
     assert_int_equal(pool_add_blocks(p, 100, &blocks), ERR_OK);
@@ -110,6 +126,53 @@ static void pool_blocks_lie_in_order(void **state)
     pool_deinit(&p);
 }
 
+/* Pages of the first @bytes at @slab that have memory behind them. */
+static size_t resident(unsigned char *slab, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), n = 0;
+    unsigned char in[1024];
+
+    assert_true(bytes / page <= sizeof(in));
+    assert_int_equal(mincore(slab, bytes, in), 0);
+    for (size_t i = 0; i < bytes / page; i++)
+        n += in[i] & 1;
+    return n;
+}
+
+/* What is reserved takes no memory until it is taken and written, but where it
+ * is asked for ahead; that touches nothing twice, and nothing in use. */
+static void pool_reserves_without_touching(void **state)
+{
+    enum { PAGES = 400 }; /* below a huge page */
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before, blocks;
+    static const uint64_t need[1] = {PAGES};
+    struct pool_block *block;
+    struct pool p;
+
+    (void)state;
+    pool_with_two_classes(&p);
+    pool_deinit(&p);
+    pool_init(&p, &counting);
+    assert_int_equal(pool_add_blocks(&p, page, &blocks), ERR_OK);
+    assert_int_equal(pool_ensure(&p, need), ERR_OK);
+    assert_int_equal(resident(last_slab, PAGES * page), 0);
+    block = (struct pool_block *)pool_take(&p, blocks);
+    block->bytes[7] = 7;
+    assert_int_equal(resident(last_slab, PAGES * page), 1);
+    touch_refused = true;
+    assert_int_equal(pool_touch(&p), ERR_NOMEM);
+    assert_int_equal(resident(last_slab, PAGES * page), 1);
+    touch_refused = false;
+    assert_int_equal(pool_touch(&p), ERR_OK);
+    assert_int_equal(resident(last_slab, PAGES * page), PAGES);
+    assert_int_equal(block->bytes[7], 7);
+    before = touched_bytes;
+    assert_int_equal(pool_touch(&p), ERR_OK);
+    assert_int_equal(touched_bytes, before);
+    pool_check(&p);
+    pool_deinit(&p);
+}
+
 /* A need whose bytes overflow is a limit, not a small slab. */
 static void pool_overflowing_need_is_refused(void **state)
 {
@@ -173,6 +236,7 @@ int main(void)
         cmocka_unit_test(pool_equal_blocks_share_a_class),
         cmocka_unit_test(pool_takes_exactly_what_is_missing),
         cmocka_unit_test(pool_blocks_lie_in_order),
+        cmocka_unit_test(pool_reserves_without_touching),
         cmocka_unit_test(pool_overflowing_need_is_refused),
         cmocka_unit_test(slab_system_gives_zeroed_aligned_memory),
         cmocka_unit_test(pages_worst_case_counts_every_level),

@@ -132,11 +132,13 @@ static void held_bytes_are_shared_or_a_branch_s_own(void **state)
     assert_int_equal(store_fork(s, 1, 0, BRANCH_TRAINING), ERR_OK);
     expect_held(s, 0, 6, 0);
     expect_held(s, 1, 6, 0);
+    assert_int_equal(stats_of(s).held_bytes, 6 * 65536);
     assert_int_equal(store_activate(s, 1), ERR_OK);
     poke(s, 0, 1);
     poke(s, 7 * 128, 1); /* was nobody's */
     expect_held(s, 1, 5, 2);
     expect_held(s, 0, 5, 1);
+    assert_int_equal(stats_of(s).held_bytes, 8 * 65536);
     assert_int_equal(store_drop(s, 0), ERR_OK);
     expect_held(s, 1, 0, 7);
     expect_held(s, 0, 0, 0);
@@ -574,6 +576,11 @@ static void *refusing_map(size_t bytes)
     return slab_system()->map(bytes);
 }
 
+static enum err refusing_touch(void *at, size_t bytes)
+{
+    return slab_system()->touch(at, bytes);
+}
+
 static void refusing_unmap(void *slab, size_t bytes)
 {
     slab_system()->unmap(slab, bytes);
@@ -583,7 +590,8 @@ static void refusing_unmap(void *slab, size_t bytes)
  * nothing changes. */
 static void system_out_of_memory_refuses_the_fork(void **state)
 {
-    static const struct slab_ops ops = {refusing_map, refusing_unmap};
+    static const struct slab_ops ops = {refusing_map, refusing_touch,
+                                        refusing_unmap};
     struct store_layout layout = {.rows = 1000, .row_bytes = 512};
     struct store_stats before, after;
     struct store *s;

@@ -197,7 +197,7 @@ static void check_reserved(struct run *run)
  * and there is none where the store counts no private chunk. */
 static void check_held(const struct run *run)
 {
-    uint64_t private = 0;
+    uint64_t private = 0, shared = 0;
     struct store_stats stats;
 
     store_stats(run->store, &stats);
@@ -205,10 +205,15 @@ static void check_held(const struct run *run)
         struct store_held h = store_held(run->store, run->model.branch[i].id);
 
         private += h.private_bytes;
+        shared += h.shared_bytes;
+        assert_true(h.private_bytes + h.shared_bytes <= stats.held_bytes);
         assert_true(h.private_bytes + h.shared_bytes <=
                     store_branch_bytes(run->store));
     }
-    assert_true(private <= stats.in_use_bytes);
+    /* What is private is there once; what is shared, twice at the least. */
+    assert_true(stats.held_bytes <= stats.in_use_bytes);
+    assert_true(private <= stats.held_bytes);
+    assert_true(2 * (stats.held_bytes - private) <= shared);
     assert_int_equal(private == 0, stats.chunks_private == 0);
 }
 

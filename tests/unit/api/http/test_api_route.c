@@ -39,15 +39,18 @@ static const struct route_param params[] = {
     {.type = PARAM_END}};
 
 static const struct route table[] = {
-    {"GET", "/things", ROUTE_API, NULL, handle, "list", .answer = NULL},
-    {"POST", "/things", ROUTE_API, NULL, handle, "add", .answer = NULL},
-    {"GET", "/things/{run}", ROUTE_API, params, handle, "one", .answer = NULL},
-    {"DELETE", "/things/{run}", ROUTE_API, params, handle, "remove",
+    {"GET", "/things", "list_things", ROUTE_API, NULL, handle, "list",
      .answer = NULL},
-    {"GET", "/both", ROUTE_API | ROUTE_ROOT, NULL, handle, "both",
+    {"POST", "/things", "change_thing", ROUTE_API, NULL, handle, "add",
      .answer = NULL},
-    {"GET", "", ROUTE_ROOT, NULL, handle, "page", .answer = NULL},
-    {"GET", "", ROUTE_API, NULL, handle, "index", .answer = NULL},
+    {"GET", "/things/{run}", "get_thing", ROUTE_API, params, handle, "one",
+     .answer = NULL},
+    {"DELETE", "/things/{run}", "change_thing", ROUTE_API, params, handle,
+     "remove", .answer = NULL},
+    {"GET", "/both", "get_both", ROUTE_API | ROUTE_ROOT, NULL, handle, "both",
+     .answer = NULL},
+    {"GET", "", "get_page", ROUTE_ROOT, NULL, handle, "page", .answer = NULL},
+    {"GET", "", "get_index", ROUTE_API, NULL, handle, "index", .answer = NULL},
 };
 
 static struct response out;
@@ -56,12 +59,14 @@ static struct response out;
 static json_t *ask(const char *method, const char *target, int status)
 {
     static struct request req;
+    struct route_call call;
     json_t *json;
 
     response_deinit(&out);
     assert_true(request_parse(target, &req, &out));
-    route_respond(table, sizeof(table) / sizeof(table[0]), NULL, method, &req,
-                  &out);
+    if (route_match(table, sizeof(table) / sizeof(table[0]), NULL, method, &req,
+                    &call, &out))
+        route_answer(&call, &out);
     if (out.status != status)
         fail_msg("%s %s: %d, not %d", method, target, out.status, status);
     json = json_loadb(out.body, out.len, 0, NULL);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -23,6 +24,11 @@
     "{\"version\": 1, \"tokens\": [{\"name\": \"" name "\", \"role\": \"" role \
     "\", \"made\": \"" made "\", \"sha256\": \"" hash "\"}]}"
 #define MADE "2026-11-23T20:40:00Z"
+
+#define LIMITED(limit)                                                         \
+    "{\"version\": 2, \"tokens\": [{\"name\": \"a\", \"role\": \"run\", "      \
+    "\"made\": \"" MADE "\", \"sha256\": \"" ABC                               \
+    "\", \"upload_limit\": " limit "}]}"
 
 /* ---- secrets ------------------------------------------------------------- */
 
@@ -132,7 +138,13 @@ static void tokens_damaged_text_is_refused(void **state)
         {"{\"version\": 1}", "version 1", ERR_FORMAT},
         {"{\"version\": \"1\", \"tokens\": []}", "version 1", ERR_FORMAT},
         {"{\"version\": 1, \"tokens\": {}}", "version 1", ERR_FORMAT},
-        {"{\"version\": 2, \"tokens\": []}", "later mltune", ERR_VERSION},
+        {"{\"version\": 3, \"tokens\": []}", "later mltune", ERR_VERSION},
+        {"{\"version\": 0, \"tokens\": []}", "version 1", ERR_FORMAT},
+        {LIMITED("-1"), "/tokens/0/upload_limit", ERR_FORMAT},
+        {LIMITED("1e3"), "/tokens/0/upload_limit", ERR_FORMAT},
+        {LIMITED("null"), "/tokens/0/upload_limit", ERR_FORMAT},
+        {LIMITED("1000000000000000000"), "/tokens/0/upload_limit", ERR_FORMAT},
+        {LIMITED("1, \"more\": 1"), "/tokens/0:", ERR_FORMAT},
         {"{\"version\": 1, \"tokens\": [1]}", "/tokens/0:", ERR_FORMAT},
         {ONE("a", "run", MADE, ABC) "x", "", ERR_FORMAT},
         {ONE("-a", "run", MADE, ABC), "/tokens/0/name", ERR_FORMAT},
@@ -183,10 +195,44 @@ static void tokens_are_bounded_and_unique(void **state)
     tokens_deinit(&again);
 }
 
+/* A limit is read back as it was; where none has one the text is of the version
+ * that programs without limits read. */
+static void tokens_with_limits_are_another_version(void **state)
+{
+    static const struct {
+        const char *text, *version;
+        bool limited;
+        uint64_t most;
+    } rows[] = {{ONE("a", "run", MADE, ABC), "\"version\": 1", false, 0},
+                {LIMITED("0"), "\"version\": 2", true, 0},
+                {LIMITED("999999999999999999"), "\"version\": 2", true,
+                 TOKENS_UPLOAD_MAX}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        for (int again = 0; again < 2; again++) {
+            struct named_tokens t = {.len = 0};
+            char *text = NULL;
+
+            assert_int_equal(
+                tokens_parse(rows[i].text, strlen(rows[i].text), &t, NULL),
+                ERR_OK);
+            text = tokens_print(&t);
+            assert_non_null(strstr(text, rows[i].version));
+            tokens_deinit(&t);
+            assert_int_equal(tokens_parse(text, strlen(text), &t, NULL),
+                             ERR_OK);
+            assert_int_equal(t.item[0].upload_limited, rows[i].limited);
+            assert_int_equal(t.item[0].upload_max, rows[i].most);
+            tokens_deinit(&t);
+            mem_free(text);
+        }
+}
+
 /* Whichever allocation fails: ERR_NOMEM, or all is read; nothing is left. */
 static void tokens_survive_want_of_memory(void **state)
 {
-    static const char text[] = ONE("a", "run", MADE, ABC);
+    static const char text[] = LIMITED("1");
     enum err err = ERR_NOMEM;
 
     (void)state;
@@ -224,7 +270,8 @@ static void add(const char *name, char secret[TOKENS_SECRET_LEN + 1])
 {
     struct fault f = {0};
 
-    if (tokens_add(scratch_folder(), name, ROLE_RUN, secret, &f) != ERR_OK)
+    if (tokens_add(scratch_folder(), name, ROLE_RUN, NULL, secret, &f) !=
+        ERR_OK)
         fail_msg("%s", f.text);
 }
 
@@ -235,6 +282,7 @@ static void tokens_file_keeps_no_secret(void **state)
     char a[TOKENS_SECRET_LEN + 1], b[TOKENS_SECRET_LEN + 1];
     struct named_tokens t = {.len = 0};
     struct fault f = {0};
+    const uint64_t most = 4096;
     struct stat st;
     size_t n;
     char *text;
@@ -251,8 +299,8 @@ static void tokens_file_keeps_no_secret(void **state)
     free(text);
     assert_int_equal(stat(scratch_path("tokens"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    assert_int_equal(tokens_add(scratch_folder(), "bob", ROLE_READ, a, &f),
-                     ERR_EXIST);
+    assert_int_equal(
+        tokens_add(scratch_folder(), "bob", ROLE_READ, NULL, a, &f), ERR_EXIST);
     assert_non_null(strstr(f.text, "bob already"));
     assert_int_equal(tokens_read(scratch_folder(), &t, &f), ERR_OK);
     assert_int_equal(t.len, 2);
@@ -264,6 +312,19 @@ static void tokens_file_keeps_no_secret(void **state)
     assert_non_null(strstr(f.text, "no token bob"));
     assert_int_equal(count(scratch_folder()), 1);
     add("bob", b);
+    assert_int_equal(tokens_limit(scratch_folder(), "bob", &most, &f), ERR_OK);
+    assert_int_equal(tokens_limit(scratch_folder(), "eve", &most, &f),
+                     ERR_NOENT);
+    assert_non_null(strstr(f.text, "no token eve"));
+    assert_int_equal(tokens_read(scratch_folder(), &t, &f), ERR_OK);
+    assert_true(tokens_find(&t, b, strlen(b))->upload_limited);
+    assert_int_equal(tokens_find(&t, b, strlen(b))->upload_max, most);
+    assert_false(tokens_named(&t, "alice")->upload_limited);
+    tokens_deinit(&t);
+    assert_int_equal(tokens_limit(scratch_folder(), "bob", NULL, &f), ERR_OK);
+    assert_int_equal(tokens_read(scratch_folder(), &t, &f), ERR_OK);
+    assert_false(tokens_named(&t, "bob")->upload_limited);
+    tokens_deinit(&t);
 }
 
 /* Whichever call fails, on a full disk say: it is said, and the file is as it
@@ -280,7 +341,7 @@ static void tokens_survive_any_call_that_fails(void **state)
         enum err err;
 
         faulty_disk_on(NULL, nth, ENOSPC);
-        err = tokens_add(scratch_folder(), "new", ROLE_READ, secret, &f);
+        err = tokens_add(scratch_folder(), "new", ROLE_READ, NULL, secret, &f);
         failed = faulty_disk_failed();
         faulty_disk_off();
         if (err) {
@@ -309,8 +370,9 @@ static void tokens_damaged_file_is_left_alone(void **state)
     (void)state;
     scratch_text("tokens", "{\"version\": 1");
     assert_int_equal(chmod(scratch_path("tokens"), 0600), 0);
-    assert_int_equal(tokens_add(scratch_folder(), "a", ROLE_RUN, secret, &f),
-                     ERR_FORMAT);
+    assert_int_equal(
+        tokens_add(scratch_folder(), "a", ROLE_RUN, NULL, secret, &f),
+        ERR_FORMAT);
     assert_non_null(strstr(f.text, "tokens is damaged (move it away"));
     text = (char *)scratch_read("tokens", &n);
     assert_int_equal(n, strlen("{\"version\": 1"));
@@ -342,8 +404,8 @@ static void tokens_added_at_once_are_all_there(void **state)
                 snprintf(name, sizeof(name), "p%d.%d", p, i);
                 /* Its wait has an end; here there is time. */
                 do
-                    err = tokens_add(scratch_folder(), name, ROLE_READ, secret,
-                                     NULL);
+                    err = tokens_add(scratch_folder(), name, ROLE_READ, NULL,
+                                     secret, NULL);
                 while (err == ERR_BUSY);
             }
             _exit(err != ERR_OK);
@@ -391,6 +453,31 @@ static void tokens_watch_sees_each_change(void **state)
     tokens_watch_deinit(&w);
 }
 
+/* A file that could not be read just now, where no descriptor is free say, is
+ * read again though it does not change. */
+static void tokens_watch_tries_again(void **state)
+{
+    char secret[TOKENS_SECRET_LEN + 1];
+    struct tokens_watch w = {.reads = 0};
+    struct rlimit was, none;
+    int next;
+
+    (void)state;
+    add("alice", secret);
+    tokens_watch_init(&w, scratch_folder());
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    next = dup(0);
+    close(next);
+    none = (struct rlimit){(rlim_t)next, was.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_int_equal(tokens_watch_look(&w)->len, 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    w.fresh = false; /* it is old by now */
+    assert_int_equal(tokens_watch_look(&w)->len, 1);
+    assert_false(w.unread);
+    tokens_watch_deinit(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +487,7 @@ int main(void)
         cmocka_unit_test(tokens_names_are_plain),
         cmocka_unit_test(tokens_damaged_text_is_refused),
         cmocka_unit_test(tokens_are_bounded_and_unique),
+        cmocka_unit_test(tokens_with_limits_are_another_version),
         cmocka_unit_test(tokens_survive_want_of_memory),
         cmocka_unit_test_setup_teardown(tokens_file_keeps_no_secret,
                                         scratch_make, scratch_remove),
@@ -411,6 +499,8 @@ int main(void)
                                         scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(tokens_watch_sees_each_change,
                                         scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(tokens_watch_tries_again, scratch_make,
+                                        scratch_remove),
     };
 
     json_count_memory();

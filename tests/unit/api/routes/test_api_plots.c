@@ -275,7 +275,7 @@ static void survey_of_a_search(void **state)
 /* ---- the tree ------------------------------------------------------------ */
 
 /* Branches that ran are there, each with its nearest ancestor that is, and the
- * trial it belongs to. */
+ * trial it belongs to with its verdict. */
 static void tree_has_parents_and_trials(void **state)
 {
     struct http_fixture *x = *state;
@@ -287,6 +287,11 @@ static void tree_has_parents_and_trials(void **state)
     assert_true(json_is_null(at(json, "/branches/0/parent")));
     assert_int_equal(int_at(json, "/branches/1/trial"), 1);
     assert_true(json_is_true(at(json, "/branches/1/surviving")));
+    assert_int_equal(int_at(json, "/branches/2/search"), 1);
+    assert_string_equal(json_string_value(at(json, "/branches/2/label")),
+                        "diverged");
+    assert_true(json_is_null(at(json, "/branches/0/label")));
+    assert_true(json_is_null(at(json, "/branches/0/loss")));
     assert_true(json_is_false(at(json, "/branches/2/surviving")));
     assert_true(json_is_false(at(json, "/branches/2/live")));
     assert_int_equal(int_at(json, "/branches/4/parent"), 1);

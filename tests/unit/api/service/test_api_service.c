@@ -776,6 +776,8 @@ static void index_lists_routes_that_answer(void **state)
 
         if (strchr(path, '{') || strcmp(text_at(route, "/method"), "GET") != 0)
             continue;
+        if (strcmp(path, "/api/v1/data") == 0)
+            continue; /* the service's desk answers it: test_new_run */
         service_respond(x->view, "GET", path, &r);
         assert_true(r.status == 200 || strcmp(path, "/api/v1/schema") == 0);
         assert_true(r.len > 0);

@@ -3,7 +3,7 @@
 #include "api/http/quota.h"
 #include "api/service/server_io.h"
 #include "base/clock_io.h"
-#include "base/local_io.h"
+#include "base/host/local_io.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/http_fixture.h"
 #include "tests/unit/fixture/scratch.h"

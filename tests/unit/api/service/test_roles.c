@@ -178,7 +178,8 @@ static void roles_of_the_table(void **state)
     (void)state;
     for (size_t i = 0; i < n; i++) {
         const struct route *route = &routes[i];
-        bool is_open = strcmp(route->path, "/web/{file}") == 0;
+        bool is_open = strcmp(route->path, "/web/{file}") == 0 ||
+                       strcmp(route->path, "/me") == 0;
 
         for (size_t k = 0; k < 4; k++)
             is_open |= strcmp(route->path, open[k]) == 0 &&
@@ -237,6 +238,61 @@ static void roles_of_the_rule_read_only(void **state)
     assert_int_equal(ask(w, &ways[0], "GET", "/api/v1/runs", detail), 401);
 }
 
+static void assert_me(struct world *w, const struct way *way, bool own,
+                      const char *expected)
+{
+    struct head h = head_of(way, "GET", "/api/v1/me");
+    struct service_readers who = w->who;
+    struct response r = {0};
+    struct asker by;
+
+    who.local = way->local;
+    by = service_asker(&who, &h);
+    assert_true(service_may_read(&who, &by, &h, &w->self, own, &r));
+    assert_true(service_respond_to(w->x.view, &by, "GET", "/api/v1/me", &r));
+    assert_int_equal(r.status, 200);
+    assert_string_equal(r.body, expected);
+    assert_true(r.personal);
+    response_deinit(&r);
+}
+
+/* Everybody may ask who they are: a name where the token has one, the role, and
+ * what gives it to them. Whom the rule lets read is a reader, on loopback. */
+static void roles_are_told_to_whom_they_belong(void **state)
+{
+    static const char *const told[WAYS] = {
+        "{\"name\":null,\"role\":\"anybody\",\"by\":\"nothing\",\"upload_"
+        "limit\":null}",
+        "{\"name\":null,\"role\":\"anybody\",\"by\":\"nothing\",\"upload_"
+        "limit\":null}",
+        "{\"name\":null,\"role\":\"read\",\"by\":\"page\",\"upload_limit\":"
+        "null}",
+        "{\"name\":\"rita\",\"role\":\"read\",\"by\":\"named_token\",\"upload_"
+        "limit\":null}",
+        "{\"name\":\"rudi\",\"role\":\"run\",\"by\":\"named_token\",\"upload_"
+        "limit\":null}",
+        "{\"name\":\"anna\",\"role\":\"admin\",\"by\":\"named_token\",\"upload_"
+        "limit\":null}",
+        "{\"name\":null,\"role\":\"admin\",\"by\":\"token\",\"upload_limit\":"
+        "null}",
+        "{\"name\":null,\"role\":\"admin\",\"by\":\"socket\",\"upload_limit\":"
+        "null}"};
+    static const char reader[] = "{\"name\":null,\"role\":\"read\",\"by\":"
+                                 "\"loopback\",\"upload_limit\":null}";
+    struct world *w = *state;
+
+    for (size_t k = 0; k < WAYS; k++)
+        assert_me(w, &ways[k], false, told[k]);
+    w->who.rule = READ_USER;
+    assert_me(w, &ways[0], false, told[0]);
+    assert_me(w, &ways[0], true, reader);
+    assert_me(w, &ways[4], true, told[4]);
+    w->who.rule = READ_EVERYONE;
+    assert_me(w, &ways[1], false, reader);
+    w->self.loopback = false;
+    assert_me(w, &ways[1], false, told[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +305,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(roles_of_the_rule_read_only, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(roles_are_told_to_whom_they_belong,
+                                        setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -240,7 +240,8 @@ static void bow_files_are_found(void **state)
         data_load_vocabulary("set/vocab.gz", scratch_folder(), &v, &f), ERR_OK);
     assert_int_equal(v.words, 6);
     vocabulary_deinit(&v);
-    assert_int_equal(data_describe("set", scratch_folder(), &info, &f), ERR_OK);
+    assert_int_equal(data_describe("set", scratch_folder(), NULL, &info, &f),
+                     ERR_OK);
     assert_int_equal(info.kind, DATA_LDAC);
     json = data_info_json(&info);
     assert_int_equal(json_integer_value(json_object_get(json, "tokens")), 11);
@@ -253,7 +254,8 @@ static void bow_files_are_found(void **state)
                      ERR_OK);
     corpus_deinit(&c);
     assert_int_equal(
-        data_describe("set/docword.txt", scratch_folder(), &info, &f), ERR_OK);
+        data_describe("set/docword.txt", scratch_folder(), NULL, &info, &f),
+        ERR_OK);
     assert_int_equal(info.kind, DATA_DOCWORD);
     assert_int_equal(info.words, 9);
     assert_int_equal(data_load_bow("set/vocab.gz", scratch_folder(), &c, &f),

@@ -290,6 +290,43 @@ static void load_folder_with_wildcards_in_its_name(void **state)
     data_files_deinit(&files);
 }
 
+/* ".*" matches hidden folders, never the way up. */
+static void load_glob_does_not_climb(void **state)
+{
+    struct data_files files;
+
+    (void)state;
+    scratch_mkdir("in");
+    scratch_mkdir("in/.hidden");
+    scratch_text("in/.hidden/x1", "1,2,3\n");
+    scratch_text("x2", "1,2,3\n");
+    assert_int_equal(data_files_find(".*/x?", scratch_path("in"), &files, NULL),
+                     ERR_OK);
+    assert_int_equal(files.count, 1);
+    data_files_deinit(&files);
+}
+
+/* Forty folders, entered and left three times over: 2.6 million names. */
+static void load_glob_reads_so_many_names(void **state)
+{
+    struct data_files files;
+    struct fault f = {0};
+    char name[16];
+
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        snprintf(name, sizeof(name), "d%d", i);
+        scratch_mkdir(name);
+    }
+    assert_int_equal(
+        data_files_find("*/../*/../*/../none*", scratch_folder(), &files, &f),
+        ERR_INVAL);
+    assert_non_null(strstr(f.text, "more than 1000000 names"));
+    assert_int_equal(
+        data_files_find("d*/../nothing*", scratch_folder(), &files, NULL),
+        ERR_NOENT);
+}
+
 /* A description counts what is there; what cannot be loaded is still named. */
 static void load_description_counts(void **state)
 {
@@ -301,7 +338,8 @@ static void load_description_counts(void **state)
     write_mnist("m/");
     scratch_text("r", "1,2,3\n1,3,5\n2,2,1\n");
     scratch_text("svm", "1 3:1 11:1\n");
-    assert_int_equal(data_describe("r", scratch_folder(), &info, NULL), ERR_OK);
+    assert_int_equal(data_describe("r", scratch_folder(), NULL, &info, NULL),
+                     ERR_OK);
     assert_int_equal(info.kind, DATA_RATINGS);
     assert_int_equal(info.samples, 3);
     assert_int_equal(info.users, 2);
@@ -312,7 +350,8 @@ static void load_description_counts(void **state)
     json = data_info_json(&info);
     assert_int_equal(json_integer_value(json_object_get(json, "users")), 2);
     json_decref(json);
-    assert_int_equal(data_describe("m", scratch_folder(), &info, NULL), ERR_OK);
+    assert_int_equal(data_describe("m", scratch_folder(), NULL, &info, NULL),
+                     ERR_OK);
     assert_int_equal(info.kind, DATA_IDX);
     assert_int_equal(info.files, 4);
     assert_int_equal(info.samples, 3);
@@ -325,8 +364,8 @@ static void load_description_counts(void **state)
                      7);
     json_decref(json);
     scratch_text("c.csv", "1,2,4,a\n1,2,3,b\n1,3,3,a\n");
-    assert_int_equal(data_describe("c.csv", scratch_folder(), &info, NULL),
-                     ERR_OK);
+    assert_int_equal(
+        data_describe("c.csv", scratch_folder(), NULL, &info, NULL), ERR_OK);
     assert_int_equal(info.kind, DATA_CSV);
     assert_int_equal(info.channels, 3);
     assert_int_equal(info.classes, 2);
@@ -335,19 +374,36 @@ static void load_description_counts(void **state)
     assert_int_equal(json_array_size(json_object_get(json, "columns")), 4);
     json_decref(json);
     data_info_deinit(&info);
-    assert_int_equal(data_describe("svm", scratch_folder(), &info, NULL),
+    assert_int_equal(data_describe("svm", scratch_folder(), NULL, &info, NULL),
                      ERR_OK);
-    assert_false(info.readable);
+    assert_true(info.readable);
     assert_string_equal(data_kind_name(info.kind), "libsvm");
     json = data_info_json(&info);
+    assert_int_equal(json_integer_value(json_object_get(json, "lowest_index")),
+                     3);
+    json_decref(json);
+    data_info_deinit(&info);
+    scratch_text("graph", "1 2\n2 3\n");
+    assert_int_equal(
+        data_describe("graph", scratch_folder(), NULL, &info, NULL), ERR_OK);
+    assert_true(info.readable);
+    json = data_info_json(&info);
     assert_string_equal(json_string_value(json_object_get(json, "kind")),
-                        "libsvm");
+                        "edges");
+    assert_int_equal(json_integer_value(json_object_get(json, "nodes")), 3);
+    assert_int_equal(json_integer_value(json_object_get(json, "edges")), 2);
+    assert_int_equal(json_integer_value(json_object_get(json, "dangling")), 1);
+    json_decref(json);
+    scratch_text("prose", "words and nothing else\n");
+    assert_int_equal(
+        data_describe("prose", scratch_folder(), NULL, &info, NULL), ERR_OK);
+    assert_false(info.readable);
+    json = data_info_json(&info);
     assert_non_null(json_object_get(json, "advice"));
     json_decref(json);
-    assert_non_null(strstr(info.why, "sparse"));
-    assert_int_equal(data_describe("gen:nothing", NULL, &info, NULL),
+    assert_int_equal(data_describe("gen:nothing", NULL, NULL, &info, NULL),
                      ERR_INVAL);
-    assert_int_equal(data_describe("none", scratch_folder(), &info, NULL),
+    assert_int_equal(data_describe("none", scratch_folder(), NULL, &info, NULL),
                      ERR_NOENT);
 }
 
@@ -394,6 +450,8 @@ int main(void)
         CASE(load_ratings_error_in_a_later_file_undoes_all),
         CASE(load_allocation_failure_leaves_nothing),
         CASE(load_folder_with_wildcards_in_its_name),
+        CASE(load_glob_does_not_climb),
+        CASE(load_glob_reads_so_many_names),
         CASE(load_description_counts),
         CASE(load_real_data_has_the_published_counts),
     };

@@ -9,8 +9,7 @@
 /* Each kind that nothing loads says why, and what to do. */
 static void refusal_has_words_for_each_kind(void **state)
 {
-    static const enum data_kind kinds[] = {DATA_LIBSVM, DATA_EDGES, DATA_TEXT,
-                                           DATA_BINARY, DATA_EMPTY};
+    static const enum data_kind kinds[] = {DATA_TEXT, DATA_BINARY, DATA_EMPTY};
 
     (void)state;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {

@@ -136,7 +136,8 @@ static void csv_header_is_found_or_set(void **state)
     refused("a,b\n1,2\n", &none, ERR_FORMAT,
             "T: line 2, column 1: expected a text, as on line 1 (a column of "
             "numbers and texts is one of categories where the setting "
-            "\"categories\" names it), found \"1\"");
+            "\"categories\" names it, no input where \"ignore\" does), found "
+            "\"1\"");
     refused("?,b\n1,2\n", &text, ERR_FORMAT, "line 1, column 1");
     refused("a,b\n", &as_found, ERR_FORMAT, "only a header");
     expect("a,?,c\n1,2,3\n", &as_found, &s, 1, 2, 1);
@@ -440,6 +441,68 @@ static void csv_inputs_that_lack_are_refused(void **state)
     refused("a,b,c\n", &named, ERR_FORMAT, "only a header");
 }
 
+/* Columns to ignore are no values, hold whatever they like, and do not count
+ * where it is told whether there is a header. */
+static void csv_columns_to_ignore_are_not_looked_at(void **state)
+{
+    static const char *const names[] = {"id", "note"}, *const first[] = {"1"};
+    struct csv_options o = {.header = -1, .ignore = names, .ignored = 2};
+    struct samples s;
+
+    (void)state;
+    expect("id,a,note,y\nx1,5,\xff,u\n7,6,,v\n", &o, &s, 2, 1, 2);
+    assert_float_equal(s.value[1], 6, 0);
+    assert_string_equal(s.column_name[0], "a");
+    samples_deinit(&s);
+    o = (struct csv_options){.header = -1, .ignore = first, .ignored = 1};
+    expect("k1,5,u\nk2,6,v\n", &o, &s, 2, 1, 2); /* no header: 5 is a value */
+    assert_float_equal(s.value[0], 5, 0);
+    samples_deinit(&s);
+}
+
+/* Whoever ignores what is not there, the label, or all, is told so. */
+static void csv_columns_to_ignore_must_be_there(void **state)
+{
+    static const char *const none[] = {"b"}, *const label[] = {"y"},
+                             *const all[] = {"a"};
+    struct csv_options o = {.header = -1, .ignore = none, .ignored = 1};
+
+    (void)state;
+    refused("a,y\n1,u\n", &o, ERR_INVAL, "a column b (the setting ignore)");
+    o.header = 0;
+    refused("1,u\n", &o, ERR_INVAL, "a column b (the setting ignore)");
+    o = (struct csv_options){.header = -1, .ignore = label, .ignored = 1};
+    refused("a,y\n1,u\n", &o, ERR_INVAL, "beside the label");
+    o.ignore = all;
+    refused("a,y\n1,u\n", &o, ERR_INVAL, "that the setting ignore does not");
+    o.category = all;
+    o.categories = 1;
+    refused("a,b,y\n1,2,u\n", &o, ERR_INVAL, "a column a (the setting cat");
+}
+
+/* Rows to predict may have the columns that were ignored, and the label, each
+ * where it stood in training; or neither. */
+static void csv_inputs_pass_over_what_was_ignored(void **state)
+{
+    static const char *const by_number[] = {"1", "5"};
+    struct csv_options o = inputs(NULL, "3");
+    static const char *const rows[] = {"1,2,3\n", "id,1,2,x,3\n",
+                                       "id,1,yes,2,x,3\n"};
+    struct samples s;
+
+    (void)state;
+    o.ignore = by_number;
+    o.ignored = 2;
+    o.header = 0;
+    for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+        expect(rows[k], &o, &s, 1, 3, 0);
+        for (int i = 0; i < 3; i++)
+            assert_float_equal(s.value[i], i + 1, 0);
+        samples_deinit(&s);
+    }
+    refused("1,2,3,4\n", &o, ERR_FORMAT, "expected the 3 columns");
+}
+
 static void csv_inputs_without_memory_leave_nothing(void **state)
 {
     struct csv_options o = inputs(three, NULL);
@@ -503,6 +566,9 @@ int main(void)
         cmocka_unit_test(csv_inputs_of_one_name_are_several),
         cmocka_unit_test(csv_inputs_of_names_with_breaks_are_found),
         cmocka_unit_test(csv_inputs_that_lack_are_refused),
+        cmocka_unit_test(csv_columns_to_ignore_are_not_looked_at),
+        cmocka_unit_test(csv_columns_to_ignore_must_be_there),
+        cmocka_unit_test(csv_inputs_pass_over_what_was_ignored),
         cmocka_unit_test(csv_inputs_without_memory_leave_nothing),
         cmocka_unit_test(csv_allocation_failure_leaves_nothing),
     };

@@ -242,7 +242,8 @@ static void encoding_guesses_nothing(void **state)
     refused("a,b,y\n1,x,u\n2,3,u\n", "", ERR_FORMAT,
             "line 3, column 2 (b): expected a text, as on line 2 (a column of "
             "numbers and texts is one of categories where the setting "
-            "\"categories\" names it), found \"3\"");
+            "\"categories\" names it, no input where \"ignore\" does), found "
+            "\"3\"");
     refused("a,b,y\n1,2,u\nx,3,u\n", "", ERR_FORMAT,
             "line 3, column 1 (a): expected a number, as on line 2");
     refused("a,b,y\n1,2,u\n", ", \"categories\": [\"c\"]", ERR_INVAL,
@@ -263,7 +264,7 @@ static void encoding_guesses_nothing(void **state)
         p += sprintf(p, "n%d,u\n", i);
     refused(text, "", ERR_LIMIT,
             "line 1002, column 1 (id): expected at most 1000 categories in a "
-            "column, found one more (leave the column out");
+            "column, found one more (name the column in the setting");
     free(text);
 }
 

@@ -172,13 +172,14 @@ static void any_ready(struct rng *r, struct msg_ready *m)
 }
 
 /* The counts of a beat that are all of one type, in the order of the struct. */
-enum { BEAT_COUNTS = 25 };
+enum { BEAT_COUNTS = 26 };
 
 static uint64_t *beat_count(struct msg_beat *m, int i)
 {
     uint64_t *const all[BEAT_COUNTS] = {&m->memory_bytes,
                                         &m->memory_reserved_bytes,
                                         &m->memory_limit_bytes,
+                                        &m->memory_saved_bytes,
                                         &m->chunks_shared,
                                         &m->chunks_private,
                                         &m->bytes_copied,

@@ -143,14 +143,28 @@ static void progress_line_has_what_matters(void **state)
     r = epoch(2, false);
     apply(&r);
     progress_line(&h, 12, line, sizeof(line));
-    assert_string_equal(line, "training | clock 40 | training 3: "
-                              "learning_rate=0.0125 | loss 0.25 | best rmse "
-                              "0.875 (epoch 1 of 2) | 12.0 s");
+    assert_string_equal(line, "training | branch 3 | loss 0.25 | best rmse "
+                              "0.875 (epoch 1 of 2) | clock 40 | 12.0 s | "
+                              "learning_rate=0.0125");
     for (size_t size = 1; size < 60; size++) {
         memset(line, 'x', sizeof(line));
         progress_line(&h, 12, line, size);
         assert_int_equal(strlen(line), size - 1);
     }
+}
+
+/* Any width has whole words alone, but for a first one that is longer. */
+static void progress_fits_between_words(void **state)
+{
+    static const char line[] = "tuning | trial 3 | 12.0 s | momentum=0.9";
+    const struct {
+        size_t columns, len;
+    } cases[] = {{99, 40}, {40, 40}, {39, 25}, {27, 25}, {16, 16},
+                 {15, 14}, {8, 6},   {6, 6},   {3, 3}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        assert_int_equal(progress_fit(line, cases[i].columns), cases[i].len);
 }
 
 /* Every kind of record either has a line or says that it has none. */
@@ -184,6 +198,7 @@ int main(void)
         CASE(progress_duration_is_readable),
         CASE(progress_setting_shows_all_values),
         CASE(progress_line_has_what_matters),
+        CASE(progress_fits_between_words),
         CASE(progress_event_knows_every_kind),
     };
 

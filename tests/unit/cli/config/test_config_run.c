@@ -824,7 +824,7 @@ static void tunables_known_names_have_hard_bounds(void **state)
     expect_problem("{" TOY ", \"tunables\": {\"wdith\": {\"type\": \"int\", "
                    "\"min\": 0, \"max\": 1}}}",
                    "expected one of the tunables learning_rate, momentum, "
-                   "batch_size, staleness, bandwidth_mbps, width, found "
+                   "batch_size, staleness, k, bandwidth_mbps, width, found "
                    "\"wdith\"; did you mean \"width\"?");
 }
 

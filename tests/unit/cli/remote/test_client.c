@@ -1,6 +1,6 @@
 /* The command line's client against a server of a few lines, on this machine.
  * With TLS, and against the real server: tests/unit/api/http/test_tls.c. */
-#include "base/local_io.h"
+#include "base/host/local_io.h"
 #include "cli/remote/client.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/scratch.h"

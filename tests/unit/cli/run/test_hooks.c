@@ -13,6 +13,7 @@
 
 static json_t *config;
 static struct hooks hooks;
+static const struct hooks_patience patient = {.most_ms = -1, .hurry_fd = -1};
 
 /* Hooks of the shell command @script, with @more members of "hooks". */
 static void begin(const char *script, const char *more)
@@ -63,7 +64,7 @@ static void hooks_get_the_event(void **state)
     begin("cat > in; echo $MLTUNE_EVENT $MLTUNE_RUN ${MLTUNE_TOKEN-none} > out",
           NULL);
     tell(HOOK_END, 7);
-    hooks_finish(&hooks, -1, -1);
+    hooks_finish(&hooks, &patient);
     unsetenv("MLTUNE_TOKEN");
     text = written();
     assert_string_equal(text, "end run-1 none\n");
@@ -87,7 +88,7 @@ static void hooks_tell_what_is_wanted(void **state)
     tell(HOOK_BEST, 1);
     tell(HOOK_FAILURE, 2);
     tell(HOOK_END, 3);
-    hooks_finish(&hooks, -1, -1);
+    hooks_finish(&hooks, &patient);
     text = written();
     assert_string_equal(text, "failure\n");
     mem_free(text);
@@ -112,7 +113,7 @@ static void hooks_queue_is_bounded(void **state)
     assert_int_equal(hooks.dropped, 13);
     tell(HOOK_END, 99);
     assert_int_equal(hooks.len, HOOK_QUEUE_MAX);
-    hooks_finish(&hooks, -1, -1);
+    hooks_finish(&hooks, &patient);
     text = written();
     at = text;
     for (int i = 23; i < 30; i++)
@@ -138,10 +139,10 @@ static void hooks_late_one_is_killed(void **state)
     hooks_turn(&hooks);
     assert_true(hooks.child.pid > 0);
     while (hooks.child.pid && hooks.now == HOOK_BEST) {
-        usleep(10000);
+        subprocess_wait(&hooks.child, 100, -1); /* past its deadline at most */
         hooks_turn(&hooks);
     }
-    hooks_finish(&hooks, -1, -1);
+    hooks_finish(&hooks, &patient);
     text = written();
     assert_string_equal(text, "best\nend\n");
     mem_free(text);
@@ -152,17 +153,18 @@ static void hooks_late_one_is_killed(void **state)
 static void hooks_finish_in_a_hurry_waits_for_nothing(void **state)
 {
     int ends[2];
-    char *text;
+    char *text, byte;
+    struct hooks_patience hurry = {.most_ms = 50, .hurry_fd = -1};
 
     (void)state;
     assert_int_equal(pipe(ends), 0);
-    begin("echo $MLTUNE_EVENT >> out; exec sleep 100", NULL);
+    begin("echo $MLTUNE_EVENT >> out; echo; exec sleep 100", NULL);
+    hooks.log_fd = ends[1]; /* tells when it runs */
     tell(HOOK_BEST, 1);
     tell(HOOK_END, 2);
     hooks_turn(&hooks);
-    while (access(scratch_path("out"), F_OK) != 0)
-        usleep(10000);
-    hooks_finish(&hooks, 50, -1);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    hooks_finish(&hooks, &hurry);
     text = written();
     assert_string_equal(text, "best\n");
     mem_free(text);
@@ -170,11 +172,39 @@ static void hooks_finish_in_a_hurry_waits_for_nothing(void **state)
     begin("exec sleep 100", NULL);
     assert_int_equal(write(ends[1], "x", 1), 1);
     tell(HOOK_END, 3);
-    hooks_finish(&hooks, -1, ends[0]);
+    hurry = (struct hooks_patience){.most_ms = -1, .hurry_fd = ends[0]};
+    hooks_finish(&hooks, &hurry);
     assert_int_equal(hooks.child.pid, 0);
     end();
     close(ends[0]);
     close(ends[1]);
+}
+
+/* The second time it lets the hook end. */
+static void take_tick(void *ctx)
+{
+    int *ticks = ctx;
+
+    if (++*ticks == 2)
+        assert_int_equal(file_write(scratch_path("go"), "", 0, NULL), ERR_OK);
+}
+
+/* Whoever waits for a hook does its other work meanwhile, again and again. */
+static void hooks_finish_ticks_meanwhile(void **state)
+{
+    int ticks = 0;
+    const struct hooks_patience p = {
+        .most_ms = -1, .hurry_fd = -1, .tick = take_tick, .ctx = &ticks};
+    char *text;
+
+    (void)state;
+    begin("until [ -e go ]; do sleep 0.05; done; echo gone > out", NULL);
+    tell(HOOK_END, 1);
+    hooks_finish(&hooks, &p);
+    text = written();
+    assert_string_equal(text, "gone\n");
+    mem_free(text);
+    end();
 }
 
 /* A program that is not there, or memory that is not, costs the event alone. */
@@ -184,13 +214,13 @@ static void hooks_that_cannot_start_are_passed_over(void **state)
     config = json_pack("{s:{s:[s]}}", "hooks", "command", "./none");
     hooks_init(&hooks, config, scratch_folder(), "run-1", STDERR_FILENO);
     tell(HOOK_END, 1);
-    hooks_finish(&hooks, -1, -1);
+    hooks_finish(&hooks, &patient);
     assert_int_equal(hooks.child.pid, 0);
     end();
     begin("exit 3", NULL);
     hooks_tell(&hooks, HOOK_END, NULL);
     assert_int_equal(hooks.len, 0);
-    hooks_finish(&hooks, -1, -1);
+    hooks_finish(&hooks, &patient);
     end();
 }
 
@@ -204,6 +234,7 @@ int main(void)
         HOOK_TEST(hooks_queue_is_bounded),
         HOOK_TEST(hooks_late_one_is_killed),
         HOOK_TEST(hooks_finish_in_a_hurry_waits_for_nothing),
+        HOOK_TEST(hooks_finish_ticks_meanwhile),
         HOOK_TEST(hooks_that_cannot_start_are_passed_over),
     };
 

@@ -60,6 +60,29 @@ static int put_as(const char *name, const char *text, uint64_t offset,
     return status;
 }
 
+/* The same by the token @by, which may upload @most bytes in all. */
+static int put_by(const char *by, uint64_t most, const char *name,
+                  uint64_t size, char *answer)
+{
+    const struct upload_place p = {data, state, 1 << 20, 1 << 20};
+    struct desk_request r = {.command = COMMAND_UPLOAD,
+                             .size = size,
+                             .upload_limited = true,
+                             .upload_max = most,
+                             .body = "x",
+                             .len = 1};
+    struct response out = {0};
+    int status;
+
+    snprintf(r.upload, sizeof(r.upload), "%s", name);
+    snprintf(r.by, sizeof(r.by), "%s", by);
+    upload_take(&p, &r, &out);
+    status = out.status;
+    snprintf(answer, 400, "%.*s", (int)out.len, out.body);
+    response_deinit(&out);
+    return status;
+}
+
 static int put(const char *text, uint64_t offset, uint64_t size)
 {
     return put_as("f", text, offset, size, 1 << 20, false, NULL);
@@ -187,6 +210,69 @@ static void uploads_cannot_pass_the_limit_together(void **unused)
     unlink(at("c"));
 }
 
+static void assert_uploaded(const char *owner, uint64_t bytes)
+{
+    uint64_t found;
+
+    assert_int_equal(uploads_of(state, owner, &found, NULL), ERR_OK);
+    assert_int_equal(found, bytes);
+}
+
+/* A token's uploads are counted by its name, also after a restart, since they
+ * are in the list: whole ones and begun ones, until they are gone. */
+static void uploads_of_a_token_have_its_limit(void **unused)
+{
+    char answer[400], path[1024];
+
+    (void)unused;
+    snprintf(path, sizeof(path), "%s/uploads", state);
+    unlink(path);
+    assert_uploaded("alice", 0);
+    assert_int_equal(put_by("alice", 10, "a", 11, answer), 413);
+    assert_int_equal(put_by("alice", 10, "a", 1, answer), 200);
+    assert_int_equal(put_by("bob", 3, "b", 3, answer), 200);
+    assert_int_equal(put_by("alice", 10, "c", 9, answer), 200);
+    assert_uploaded("alice", 10);
+    assert_uploaded("bob", 3);
+    assert_uploaded("ali", 0);
+    assert_int_equal(put_by("alice", 10, "d", 1, answer), 413);
+    assert_non_null(strstr(answer, "token_uploads_full"));
+    assert_non_null(strstr(answer, "at most 10 bytes of uploads of the token "
+                                   "alice in all, found 10 and 1 more"));
+    expect(".d.upload", NULL);
+    assert_int_equal(put_by("bob", 2, "d", 1, answer), 413); /* lowered since */
+    assert_int_equal(put_by("carl", 0, "d", 1, answer), 413);
+    assert_int_equal(put_by("(token)", 9, "d", 9, answer), 200);
+    assert_int_equal(put_by("(token)", 9, "e", 9, answer), 200); /* not kept */
+    unlink(at("a"));
+    assert_int_equal(put_by("alice", 10, "g", 1, answer), 200);
+    assert_uploaded("alice", 10);
+    for (const char *name = "g.b.c.d.e."; *name; name += 2) {
+        char part[32];
+
+        snprintf(part, sizeof(part), ".%c.upload", *name);
+        unlink(at(part));
+        part[2] = '\0';
+        unlink(at(part + 1));
+    }
+    unlink(path);
+}
+
+/* What the list says of owners may be anything. */
+static void uploads_of_a_damaged_list(void **unused)
+{
+    static const char list[] = "a 10 alice\nb 20 -x\nc alice\nd 5 alice more\n"
+                               "e 18446744073709551615 alice\n\n f 1 alice";
+    char path[1024];
+
+    (void)unused;
+    snprintf(path, sizeof(path), "%s/uploads", state);
+    assert_int_equal(file_write(path, list, strlen(list), NULL), ERR_OK);
+    assert_uploaded("alice", 10);
+    assert_uploaded("-x", 0);
+    unlink(path);
+}
+
 /* 4,096 of them, however short their names are. The list, which somebody has
  * edited, has one of them as often. */
 static void uploads_are_counted_by_name(void **unused)
@@ -284,6 +370,8 @@ int main(void)
         cmocka_unit_test(upload_list_may_be_anything),
         cmocka_unit_test(upload_that_is_whole_gets_its_name),
         cmocka_unit_test(uploads_cannot_pass_the_limit_together),
+        cmocka_unit_test(uploads_of_a_token_have_its_limit),
+        cmocka_unit_test(uploads_of_a_damaged_list),
         cmocka_unit_test(uploads_are_counted_by_name),
         cmocka_unit_test(upload_gets_its_name_by_a_link_too),
         cmocka_unit_test(a_new_name_replaces_nothing),

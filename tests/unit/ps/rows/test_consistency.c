@@ -1,9 +1,11 @@
 #include "ps/rows/consistency.h"
 
 #include "base/proto/staleness_json.h"
+#include "base/rng.h"
 #include "tests/unit/fixture/check.h"
 
 #include <math.h>
+#include <string.h>
 
 static struct consistency_view view(struct worker_status w[3], unsigned self,
                                     unsigned staleness)
@@ -120,18 +122,126 @@ static void barrier_waits_for_k_of_n(void **state)
 
     (void)state;
     assert_false(barrier->barrier);
-    v.quorum = 1;
+    v.rule.k = 1;
     assert_true(barrier->may_read(&v));
-    v.quorum = 0; /* two of three */
+    v.rule.k = 0; /* two of three */
     assert_false(barrier->may_read(&v));
     v.staleness = 2;
     assert_true(barrier->may_read(&v));
-    v.quorum = 3;
+    v.rule.k = 3;
     assert_false(barrier->may_read(&v));
     w[2].available = false;
     assert_true(barrier->may_read(&v));
-    v.quorum = 99; /* no more than there are */
+    v.rule.k = 99; /* no more than there are */
     assert_true(barrier->may_read(&v));
+}
+
+/* A fraction is of the workers, rounded up; a worker far slower than the median
+ * is not waited for, unless its time is not known. */
+static void barrier_counts_a_fraction_and_leaves_the_slow_out(void **state)
+{
+    const struct consistency_ops *barrier = consistency_find("barrier");
+    struct worker_status w[4] = {{.clock = 5, .available = true, .task_s = 1},
+                                 {.clock = 5, .available = true, .task_s = 1.1},
+                                 {.clock = 3, .available = true, .task_s = 1.2},
+                                 {.clock = 1, .available = true, .task_s = 4}};
+    struct consistency_view v = view(w, 0, 0);
+
+    (void)state;
+    v.workers = 4;
+    v.rule.fraction = 0.5;
+    assert_true(barrier->may_read(&v));
+    v.rule.fraction = 0.51;
+    assert_false(barrier->may_read(&v));
+    v.rule = (struct barrier_rule){.slower_than = 2};
+    assert_false(barrier->may_read(&v)); /* worker 2 is not slow */
+    w[2].clock = 5;
+    assert_true(barrier->may_read(&v));
+    w[3].task_s = 2.1; /* within twice the median, 1.1 */
+    assert_false(barrier->may_read(&v));
+    w[3].task_s = 0;
+    assert_false(barrier->may_read(&v));
+    w[3].task_s = 4;
+    v.rule.k = 4; /* of the three that count */
+    assert_true(barrier->may_read(&v));
+    v.staleness = 4;
+    v.rule.slower_than = 0;
+    assert_true(barrier->may_read(&v));
+}
+
+/* Whatever the rule, one of the workers that run may always read: the slowest.
+ */
+static void barrier_never_stops_everybody(void **state)
+{
+    const struct consistency_ops *barrier = consistency_find("barrier");
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 11);
+    for (int round = 0; round < 20000; round++) {
+        struct worker_status w[6];
+        struct consistency_view v = {.worker = w, .workers = 6};
+        bool runs = false, reads = false;
+
+        v.staleness = (unsigned)rng_below(&rng, 3);
+        v.rule.k = (unsigned)rng_below(&rng, 7);
+        v.rule.fraction = v.rule.k ? 0 : rng_uniform(&rng);
+        v.rule.slower_than = rng_below(&rng, 2) ? 1 + rng_uniform(&rng) : 0;
+        for (unsigned i = 0; i < 6; i++) {
+            w[i].clock = (int64_t)rng_below(&rng, 5);
+            w[i].available = rng_below(&rng, 4) > 0;
+            w[i].task_s = rng_uniform(&rng) * (double)rng_below(&rng, 4);
+            runs |= w[i].available;
+        }
+        for (v.self = 0; v.self < 6; v.self++)
+            reads |= w[v.self].available && barrier->may_read(&v);
+        assert_true(reads || !runs);
+    }
+}
+
+/* A rule reads back from its text; what is none is refused by its name. */
+static void consistency_rules_are_read(void **state)
+{
+    static const struct barrier_rule rules[] = {
+        {0, 0, 0}, {3, 0, 0}, {0, 0.25, 0}, {0, 0, 2}, {12, 0, 1.5}};
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {{"none", "unknown consistency model \"none\"; there are: bsp"},
+                 {"barrier?k=0", "k: expected an integer from 1"},
+                 {"barrier?k=1.5", "k: expected an integer"},
+                 {"barrier?k=x", "found \"x\""},
+                 {"barrier?fraction=1.1", "fraction: expected a number"},
+                 {"barrier?slower_than=0.5", "slower_than: expected a number"},
+                 {"barrier?slower_than=nan", "slower_than: expected"},
+                 {"barrier?k=1&fraction=0.5", "k or fraction, found both"},
+                 {"barrier?quorum=1", "found \"quorum=1\""},
+                 {"ssp?k=1", "unknown consistency model"}};
+    const struct consistency_ops *model = NULL;
+    struct barrier_rule r;
+    struct fault f = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
+        char text[CONSISTENCY_TEXT_MAX];
+
+        consistency_text(&rules[i], text);
+        assert_int_equal(consistency_parse(text, &model, &r, NULL), ERR_OK);
+        assert_ptr_equal(model, consistency_find("barrier"));
+        assert_true(r.k == rules[i].k && r.fraction == rules[i].fraction &&
+                    r.slower_than == rules[i].slower_than);
+    }
+    assert_int_equal(consistency_parse("ssp", &model, &r, NULL), ERR_OK);
+    assert_string_equal(model->name, "ssp");
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_int_equal(consistency_parse(wrong[i].text, &model, &r, &f),
+                         ERR_INVAL);
+        if (!strstr(f.text, wrong[i].says))
+            fail_msg("%s: %s", wrong[i].text, f.text);
+    }
+    r = (struct barrier_rule){.k = 4};
+    assert_int_equal(consistency_check(&r, 4, NULL), ERR_OK);
+    assert_int_equal(consistency_check(&r, 3, &f), ERR_INVAL);
+    assert_non_null(strstr(f.text, "never come"));
 }
 
 /* A worker's staleness is how far the fastest is ahead of it. */
@@ -220,6 +330,9 @@ int main(void)
         cmocka_unit_test(consistency_allowed_read_is_fresh_enough),
         cmocka_unit_test(async_never_waits),
         cmocka_unit_test(barrier_waits_for_k_of_n),
+        cmocka_unit_test(barrier_counts_a_fraction_and_leaves_the_slow_out),
+        cmocka_unit_test(barrier_never_stops_everybody),
+        cmocka_unit_test(consistency_rules_are_read),
         cmocka_unit_test(consistency_rank_counts_from_the_fastest),
         cmocka_unit_test(staleness_counts_what_was_seen),
         cmocka_unit_test(staleness_survives_json),

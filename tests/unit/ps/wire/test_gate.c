@@ -83,6 +83,15 @@ static void gate_goes_to_when_strangers_crowd(void **state)
     assert_int_equal(gate_wants(&d), GATE_OPEN);
 }
 
+/* The one that is to be cut, which goes then. */
+static int cut(struct gate *d, int64_t now_ns)
+{
+    int fd = gate_cut(d, now_ns);
+
+    gate_gone(d, fd);
+    return fd;
+}
+
 /* One more than may be in, and who came first is cut; who has shown the key, or
  * has gone, is not. */
 static void gate_cuts_who_came_first(void **state)
@@ -94,22 +103,30 @@ static void gate_cuts_who_came_first(void **state)
     d.expected = 2;
     for (int fd = FIRST; fd < LAST + 2; fd++)
         gate_accepted(&d, fd, 0);
-    assert_int_equal(gate_cut(&d, LATER), -1);
+    assert_int_equal(cut(&d, LATER), -1);
     gate_shown(&d, FIRST, false);
-    assert_int_equal(gate_cut(&d, LATER), -1);
+    assert_int_equal(cut(&d, LATER), -1);
     gate_accepted(&d, FIRST - 1, 0);
-    assert_int_equal(gate_cut(&d, LATER), FIRST + 1);
-    assert_int_equal(gate_cut(&d, LATER), -1);
+    assert_int_equal(cut(&d, LATER), FIRST + 1);
+    assert_int_equal(cut(&d, LATER), -1);
     gate_gone(&d, FIRST + 1); /* what the socket says of it then */
     gate_gone(&d, FIRST + 2);
     gate_accepted(&d, FIRST + 1, 0);
-    assert_int_equal(gate_cut(&d, LATER), -1);
+    assert_int_equal(cut(&d, LATER), -1);
     gate_accepted(&d, FIRST + 2, 0);
-    assert_int_equal(gate_cut(&d, LATER), FIRST + 3);
+    assert_int_equal(cut(&d, LATER), FIRST + 3);
     /* Who came last, while the first have not had their time. */
     gate_accepted(&d, LAST + 2, 0);
+    assert_int_equal(cut(&d, LATER - 1), LAST + 2);
+    assert_int_equal(cut(&d, LATER - 1), -1);
+    /* Who is to be cut turns out to have shown the key: the next is named. */
+    gate_accepted(&d, LAST + 2, 0);
     assert_int_equal(gate_cut(&d, LATER - 1), LAST + 2);
-    assert_int_equal(gate_cut(&d, LATER - 1), -1);
+    gate_shown(&d, LAST + 2, true);
+    assert_int_equal(gate_cut(&d, LATER), FIRST + 4);
+    assert_int_equal(d.peers, 2);
+    assert_int_equal(gate_wants(&d), GATE_SHUT);
+    gate_gone(&d, LAST + 2);
     assert_int_equal(d.peers, 1);
     assert_int_equal(gate_wants(&d), GATE_KNOWN);
 }
@@ -159,9 +176,10 @@ static void *open_peer(const struct node *n)
     void *push = zmq_socket(n->context, ZMQ_PUSH);
     struct fault f = {0};
     zmq_msg_t m;
-    int none = 0;
+    int none = 0, patience = PATIENCE_MS;
 
     zmq_setsockopt(push, ZMQ_LINGER, &none, sizeof(none));
+    zmq_setsockopt(n->pull, ZMQ_RCVTIMEO, &patience, sizeof(patience));
     assert_int_equal(run_key_apply(&n->key, push, n->endpoint, false, &f),
                      ERR_OK);
     assert_int_equal(zmq_connect(push, n->endpoint), 0);

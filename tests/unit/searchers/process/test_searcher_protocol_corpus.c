@@ -42,7 +42,7 @@ static void replay_one(const char *name, const uint8_t *bytes, size_t n)
 static void searcher_protocol_corpus_replays_clean(void **state)
 {
     (void)state;
-    corpus_replay("searcher_protocol", 25, replay_one);
+    corpus_replay("searcher_protocol", 26, replay_one);
 }
 
 /* Requests read back as they were written, with every kind of tunable. */
@@ -121,12 +121,41 @@ static void searcher_protocol_answers_read_back(void **state)
     mem_free(line);
 }
 
+/* A searcher that refuses without a word is told of with one, whatever it was
+ * asked. */
+static void searcher_protocol_error_without_words_is_told(void **state)
+{
+    static const char *const silent[] = {"{\"id\": 1, \"error\": \"\"}",
+                                         "{\"id\": 1, \"error\": \" \\n\"}"};
+    struct searcher_protocol_hello hello;
+    struct setting x;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = strlen(silent[i]);
+        struct fault ask = {0}, welcome = {0}, open = {0};
+
+        assert_int_equal(
+            searcher_protocol_read_ask(silent[i], n, 1, fuzz_space(), &x, &ask),
+            ERR_APP);
+        assert_int_equal(
+            searcher_protocol_read_hello(silent[i], n, 1, &hello, &welcome),
+            ERR_INVAL);
+        assert_int_equal(searcher_protocol_read_open(silent[i], n, 1, &open),
+                         ERR_INVAL);
+        assert_non_null(strstr(ask.text, "no reason"));
+        assert_non_null(strstr(welcome.text, "no reason"));
+        assert_non_null(strstr(open.text, "no reason"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(searcher_protocol_corpus_replays_clean),
         cmocka_unit_test(searcher_protocol_requests_read_back),
         cmocka_unit_test(searcher_protocol_answers_read_back),
+        cmocka_unit_test(searcher_protocol_error_without_words_is_told),
     };
 
     json_count_memory();

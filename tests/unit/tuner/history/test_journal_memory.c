@@ -32,8 +32,11 @@ static const char *long_json(void)
 
 static void end_run(struct journal *j, const char *id)
 {
-    struct journal_listed listed = {id, "converged", long_json(), long_json(),
-                                    5};
+    struct journal_listed listed = {.id = id,
+                                    .status = "converged",
+                                    .cells = long_json(),
+                                    .json = long_json(),
+                                    .began_ns = 5};
 
     assert_int_equal(
         journal_end_run(j, "converged", long_json(), long_json(), 9, NULL),
@@ -103,7 +106,7 @@ static enum err take_listed(void *ctx, const struct journal_listed *l)
     take(ctx, l->id);
     take(ctx, l->status);
     take(ctx, l->cells);
-    take(ctx, l->json);
+    assert_null(l->json);
     return ERR_OK;
 }
 
@@ -135,7 +138,14 @@ static enum err records(struct journal *j, uint32_t *sum)
 
 static enum err listed(struct journal *j, uint32_t *sum)
 {
-    return journal_each_listed(j, true, take_listed, sum, NULL);
+    char *text = NULL;
+    enum err err = journal_each_listed(j, take_listed, sum, NULL);
+
+    if (!err)
+        err = journal_listed_json(j, 1, &text, NULL);
+    take(sum, text);
+    mem_free(text);
+    return err;
 }
 
 static enum err unlisted(struct journal *j, uint32_t *sum)

@@ -1,0 +1,23 @@
+/* The addresses of a name, by the system's resolver, which knows no deadline
+ * but its own (man resolv.conf): a thread of its own waits for it. */
+#ifndef BASE_HOST_LOOKUP_IO_H
+#define BASE_HOST_LOOKUP_IO_H
+
+#include "base/fault.h"
+
+#include <netdb.h>
+
+enum { LOOKUP_HOST_MAX = 256, LOOKUP_PORT_MAX = 8 };
+
+/* The addresses of @host (shorter than LOOKUP_HOST_MAX) and the number @port
+ * (shorter than LOOKUP_PORT_MAX), as @hints want them (copied, but for what
+ * they point to: nothing), *@out for freeaddrinfo. After DEADLINE_LOOKUP_MS, or
+ * @most_s if that is less, nobody waits for the thread any more, which ends
+ * when the resolver gives up. An address of numbers takes no thread. Errors:
+ * ERR_NODE, with the resolver's reason or that it does not answer; ERR_NOMEM.
+ */
+enum err lookup_host(const char *host, const char *port,
+                     const struct addrinfo *hints, double most_s,
+                     struct addrinfo **out, struct fault *f);
+
+#endif

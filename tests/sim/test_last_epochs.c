@@ -1,0 +1,100 @@
+/* The cooldown of a run that its time ends: killed within it, it goes on with
+ * rates that fall. */
+#include "tests/sim/families.h"
+#include "tests/sim/sim.h"
+#include "tests/unit/fixture/check.h"
+#include "tuner/history/record.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+static struct sim_family timed(void)
+{
+    return (struct sim_family){
+        .name = "timed",
+        .space = "{" RATE "}",
+        .samples = 4096,
+        SIM_PACED,
+        .max_epochs = 100000,
+        SIM_USUAL,
+        .plateau_epochs = 100000,
+        .max_time_s = 60,
+        .snapshot_s = 0.4, /* an epoch takes 0.3 */
+    };
+}
+
+struct rates {
+    double first;   /* that the cooldown fell from; NAN: it has not begun */
+    double highest; /* of what was trained with in it, after a resume */
+    unsigned resumed;
+};
+
+/* A resume goes back to its snapshot: the cooldown may not have begun there. */
+static void look_at(const struct record *r, struct rates *rates)
+{
+    if (r->kind == RECORD_RUN_RESUMED)
+        rates->resumed++;
+    if (r->kind == RECORD_DECISION &&
+        strcmp(r->decision.decision, "cooldown") == 0)
+        rates->first = r->decision.number[1].value;
+    if (r->kind == RECORD_SETTING_CHOSEN && rates->resumed &&
+        strcmp(r->setting_chosen.reason, "the run goes on") == 0)
+        rates->highest = json_number_value(
+            json_object_get(r->setting_chosen.setting, "learning_rate"));
+}
+
+static struct rates rates_of(const json_t *journal)
+{
+    struct rates rates = {.first = NAN, .highest = NAN};
+
+    for (size_t i = 0; i < json_array_size(journal); i++) {
+        struct record r;
+
+        assert_int_equal(record_from_json(json_array_get(journal, i), &r, NULL),
+                         ERR_OK);
+        look_at(&r, &rates);
+        record_deinit(&r);
+    }
+    return rates;
+}
+
+/* Killed in the last tenth of its time, long after the cooldown began. */
+static void last_epochs_fall_after_a_resume(void **state)
+{
+    unsigned resumed = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct sim_family f = timed();
+        json_t *journal = NULL;
+        uint64_t crash;
+        struct sim_options o = {.journal = &journal, .crash = &crash};
+        struct sim_result r;
+        struct rates rates;
+
+        sim_run(&f, seed, NULL, &r);
+        crash = r.actions * 19 / 20;
+        o.crashes = 1;
+        sim_run(&f, seed, &o, &r);
+        assert_false(r.hung);
+        assert_string_equal(r.finish.reason, "max_time");
+        rates = rates_of(journal);
+        json_decref(journal);
+        assert_false(isnan(rates.first));
+        resumed += rates.resumed;
+        if (!(rates.highest < 0.7 * rates.first))
+            fail_msg("seed %u: goes on with %g, fell from %g", (unsigned)seed,
+                     rates.highest, rates.first);
+    }
+    assert_int_equal(resumed, 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(last_epochs_fall_after_a_resume),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
