@@ -272,30 +272,6 @@ static void on_free(void *cls)
     exports_drop(cls);
 }
 
-/* Nobody asks for the body of an answer to HEAD. */
-static ssize_t on_no_read(void *cls, uint64_t position, char *buffer,
-                          size_t max)
-{
-    (void)cls;
-    (void)position;
-    (void)buffer;
-    (void)max;
-    return MHD_CONTENT_READER_END_OF_STREAM;
-}
-
-struct MHD_Response *exports_head(const struct response *r)
-{
-    struct MHD_Response *made = MHD_create_response_from_callback(
-        MHD_SIZE_UNKNOWN, EXPORT_BLOCK, on_no_read, NULL, NULL);
-
-    assert(r->export_format);
-    if (made && !headers_add(made, r)) {
-        MHD_destroy_response(made);
-        made = NULL;
-    }
-    return made;
-}
-
 struct MHD_Response *exports_answer(struct outgoing **given,
                                     const struct response *r,
                                     struct response *out)

@@ -50,10 +50,6 @@ struct outgoing *exports_start(struct exports *e,
                                struct reaper_entry *entry,
                                const struct response *r, struct response *out);
 
-/* The answer to HEAD: the headers of @r, as with an export. NULL: out of
- * memory. */
-struct MHD_Response *exports_head(const struct response *r);
-
 /* When the connection is resumed: the answer, in the library's form, with the
  * headers of @r. *@x goes over to it, also where that fails (*@x is NULL then);
  * NULL: @out is another answer, or where it has no status the connection rests

@@ -148,24 +148,15 @@ static enum MHD_Result go_on(struct exchange *x)
     return result;
 }
 
-/* Begins the export that @r asks for; of HEAD there is nothing to begin. */
+/* Begins the export that @r asks for. */
 static enum MHD_Result begin_export(struct exchanges *s, struct exchange *x,
-                                    const char *method, struct response *r)
+                                    struct response *r)
 {
     struct response refusal = {0};
-    struct MHD_Response *head;
-    enum MHD_Result result = MHD_NO;
+    enum MHD_Result result;
 
     assert(r->export_format);
     assert(!x->outgoing);
-    if (strcmp(method, "HEAD") == 0) {
-        head = exports_head(r);
-        if (head) {
-            result = MHD_queue_response(x->connection, MHD_HTTP_OK, head);
-            MHD_destroy_response(head);
-        }
-        return result;
-    }
     x->outgoing = exports_start(&s->exports, x->connection,
                                 entry_of(x->connection), r, &refusal);
     if (x->outgoing) {
@@ -216,6 +207,7 @@ static enum MHD_Result answer(struct exchanges *s, struct exchange *x,
     struct MHD_Response *made = replies_find(&s->replies, x->target, version);
     struct reaper_entry *entry = entry_of(connection);
     struct response r = {0};
+    bool head = strcmp(method, "HEAD") == 0;
     enum MHD_Result result = MHD_NO;
 
     assert(x->stage == STAGE_READ);
@@ -229,18 +221,20 @@ static enum MHD_Result answer(struct exchanges *s, struct exchange *x,
             return refuse_stranger(x, "rows");
         return on_write(s, x, method);
     }
-    if ((r.stream || r.export_format) && !count_open(s, x, !r.stream)) {
+    if ((r.stream || r.export_format) && !head &&
+        !count_open(s, x, !r.stream)) {
         result = refuse_stranger(x, r.stream ? "streams" : "exports");
         response_deinit(&r);
         return result;
     }
-    if (r.stream) {
-        result = send_stream(s, connection, &r);
+    if (r.export_format && !head)
+        return begin_export(s, x, &r);
+    if (r.stream || r.export_format) {
+        result = head ? reply_send_head(connection, &r)
+                      : send_stream(s, connection, &r);
         response_deinit(&r);
         return result;
     }
-    if (r.export_format)
-        return begin_export(s, x, method, &r);
     made = reply_make(&r);
     if (made) {
         result = MHD_queue_response(connection, (unsigned)r.status, made);

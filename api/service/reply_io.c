@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
+enum { HEAD_BLOCK = 64 }; /* of a body that is never read */
+
 struct MHD_Response *reply_make(struct response *r)
 {
     struct MHD_Response *made;
@@ -38,6 +40,35 @@ enum MHD_Result reply_send(struct MHD_Connection *connection,
         result = MHD_queue_response(connection, (unsigned)r->status, made);
         MHD_destroy_response(made);
     }
+    return result;
+}
+
+/* Nobody asks for the body of an answer to HEAD. */
+static ssize_t on_no_read(void *cls, uint64_t position, char *buffer,
+                          size_t max)
+{
+    (void)cls;
+    (void)position;
+    (void)buffer;
+    (void)max;
+    return MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+enum MHD_Result reply_send_head(struct MHD_Connection *connection,
+                                struct response *r)
+{
+    struct MHD_Response *made = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, HEAD_BLOCK, on_no_read, NULL, NULL);
+    enum MHD_Result result = MHD_NO;
+
+    assert(r->stream || r->export_format);
+    r->close = true;
+    if (made && headers_add(made, r) &&
+        MHD_set_response_options(made, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT,
+                                 MHD_RO_END) == MHD_YES)
+        result = MHD_queue_response(connection, MHD_HTTP_OK, made);
+    if (made)
+        MHD_destroy_response(made);
     return result;
 }
 

@@ -25,6 +25,13 @@ struct MHD_Response *reply_make(struct response *r);
 enum MHD_Result reply_send(struct MHD_Connection *connection,
                            struct response *r);
 
+/* Answers HEAD for what comes in chunks, a stream or an export: the headers of
+ * @r as HTTP/1.0 has them, and the connection ends. In HTTP/1.1 the library
+ * sends the last chunk behind them, which a client takes for the beginning of
+ * its next answer. */
+enum MHD_Result reply_send_head(struct MHD_Connection *connection,
+                                struct response *r);
+
 /* A finished answer and the version of the view that it was made from. */
 struct reply {
     char *target; /* owned; NULL: empty */

@@ -82,8 +82,9 @@ struct client {
 
 static struct client client; /* large: not on the stack */
 
-static int ask(struct world *w, const char *method, const char *query,
-               const char *header, int receive_bytes)
+/* @version of HTTP: an answer of 1.0 comes in one piece, without chunks. */
+static int ask_as(struct world *w, const char *version, const char *method,
+                  const char *query, const char *header, int receive_bytes)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)w->port),
@@ -98,20 +99,30 @@ static int ask(struct world *w, const char *method, const char *query,
                    sizeof(receive_bytes));
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
     snprintf(text, sizeof(text),
-             /* An answer of HTTP/1.0 comes in one piece, without chunks. */
-             "%s /api/v1/runs/run-1/events%s HTTP/1.0\r\n"
+             "%s /api/v1/runs/run-1/events%s HTTP/%s\r\n"
              "Host: 127.0.0.1:%u\r\n%s\r\n",
-             method, query, w->port, header);
+             method, query, version, w->port, header);
     assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
     return fd;
 }
 
-static void open_stream(struct world *w, const char *header)
+static int ask(struct world *w, const char *method, const char *query,
+               const char *header, int receive_bytes)
 {
-    client.fd = ask(w, "GET", "", header, 0);
+    return ask_as(w, "1.0", method, query, header, receive_bytes);
+}
+
+static void read_from(int fd)
+{
+    client.fd = fd;
     client.len = 0;
     client.ended = false;
     client.text[0] = '\0';
+}
+
+static void open_stream(struct world *w, const char *header)
+{
+    read_from(ask(w, "GET", "", header, 0));
 }
 
 /* Reads until @text has come, or the end. */
@@ -310,10 +321,7 @@ static void streams_are_bounded(void **state)
     close(ask(w, "HEAD", "", "", 0));
     for (int i = 0; i < STREAMS_MAX; i++) {
         fd[i] = ask(w, "GET", "", "", 0);
-        client.fd = fd[i];
-        client.len = 0;
-        client.ended = false;
-        client.text[0] = '\0';
+        read_from(fd[i]);
         assert_true(comes("retry: "));
     }
     open_stream(w, "");
@@ -321,16 +329,25 @@ static void streams_are_bounded(void **state)
     close(client.fd);
     append(w, "{\"n\":\"for all\"}");
     for (int i = 0; i < STREAMS_MAX; i++) {
-        client.fd = fd[i];
-        client.len = 0;
-        client.ended = false;
-        client.text[0] = '\0';
+        read_from(fd[i]);
         assert_true(comes("for all"));
     }
     api_server_stop(w->server);
     w->server = NULL;
     for (int i = 0; i < STREAMS_MAX; i++)
         close(fd[i]);
+}
+
+/* An answer to HEAD ends with its headers, and the connection with it: no
+ * chunk comes that a client would take for its next answer. */
+static void head_of_a_stream_has_no_chunk(void **state)
+{
+    read_from(ask_as(*state, "1.1", "HEAD", "", "", 0));
+    assert_false(comes("\r\n0\r\n"));
+    assert_true(client.ended);
+    assert_non_null(strstr(client.text, "\r\nConnection: close\r\n"));
+    assert_string_equal(client.text + client.len - 4, "\r\n\r\n");
+    close(client.fd);
 }
 
 static void *append_some(void *arg)
@@ -374,6 +391,7 @@ int main(void)
         WITH(events_can_be_polled),
         WITH(stream_ends_with_its_log),
         WITH(streams_are_bounded),
+        WITH(head_of_a_stream_has_no_chunk),
         WITH(streams_follow_the_run),
     };
 
