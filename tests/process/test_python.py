@@ -634,6 +634,36 @@ class Rooms(unittest.TestCase):
         self.assertEqual(page.data.stride(), x.stride())
 
 
+class Reports(unittest.TestCase):
+    def test_a_report_goes_before_the_end_of_its_slice(self):
+        """The link's thread reports and the training's ends a slice: whatever
+        is sent, is sent under one lock, in the order of its clocks."""
+        sys.path.insert(0, str(PACKAGE))
+        from mltune import _node
+
+        sent = []
+
+        def send(message):
+            free = []
+            other = threading.Thread(target=lambda: free.append(
+                node._mutex.acquire(blocking=False)))
+            other.start()
+            other.join()
+            sent.append((message["kind"], message.get("first"), *free))
+
+        node = _node.Node(send)
+        node._running = slice_ = _node.Operation(
+            {"kind": "schedule", "op": 1, "branch": 1, "first": 5, "count": 3})
+        self.assertFalse(node.report())
+        for clocks in 2, 1:
+            node.add_window(slice_, _node.Window(1.0, 32, clocks, 0.1, {}))
+            if clocks == 2:
+                self.assertTrue(node.report())
+        node.finish(slice_, clocks=3)
+        self.assertEqual(sent, [("report", 5, False), ("report", 7, False),
+                                ("done", None, False)])
+
+
 class Looks(unittest.TestCase):
     """What a slice did is looked at while the tuner decides, and before anybody
     can ask."""

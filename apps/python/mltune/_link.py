@@ -93,7 +93,8 @@ class Link:
     receive   is called with each message, on the link's thread; a ValueError
               says that the message is garbage
     beat      gives the members of a beat; on the link's thread
-    flush     gives the report that is due, or None; on the link's thread
+    flush     sends the report that is due; whether there was one; on the
+              link's thread
     told      is called when all that was to be sent has left, on the link's
               thread
     lost      is called when the tuner is gone, on the link's thread
@@ -101,7 +102,7 @@ class Link:
 
     def __init__(self, endpoint: str, receive: Callable[[Message], None],
                  beat: Callable[[], Message],
-                 flush: Callable[[], Optional[Message]],
+                 flush: Callable[[], bool],
                  told: Callable[[], None],
                  lost: Callable[[], None]) -> None:
         self._receive, self._beat = receive, beat
@@ -178,11 +179,8 @@ class Link:
             self._watch()
             self._take()
             now = time.monotonic()
-            if now >= report_at:
-                report = self._flush()
-                if report is not None:
-                    self._out.append(encode(report))
-                    report_at = now + REPORT_S
+            if now >= report_at and self._flush():
+                report_at = now + REPORT_S
             if now >= beat_at:
                 beat_at = now + BEAT_S
                 self._out.append(encode(self._beat()))

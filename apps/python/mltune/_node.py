@@ -500,13 +500,17 @@ class Node:
 
     # ---- both threads ------------------------------------------------------
 
-    def report(self) -> Optional[Message]:
-        """The windows that are complete and not reported."""
+    def report(self) -> bool:
+        """Sends the windows that are complete and not reported; whether there
+        were some. Before the lock is given back: the slice's end follows them."""
         with self._lock:
             o = self._running
             if o is None or o.kind != "schedule" or self.stopped:
-                return None
-            return self._report(o)
+                return False
+            report = self._report(o)
+            if report is not None:
+                self.send(report)
+            return report is not None
 
     def _report(self, o: Operation) -> Optional[Message]:
         windows, self._windows = self._windows, []
