@@ -7,6 +7,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Settings that most families share. */
 static const struct sim_family plain = {
@@ -302,6 +304,73 @@ static void sim_time_limit_ends_the_run(void **state)
         /* Within the first search, the best trial's. */
         assert_true(isfinite(r.loss));
     }
+}
+
+static bool journal_tells(const json_t *journal, const char *text)
+{
+    char *all = json_dumps(journal, JSON_COMPACT);
+    bool found = all && strstr(all, text);
+
+    free(all);
+    return found;
+}
+
+/* The first search takes no more than its share of a run's time, and says so
+ * where it would have taken more; without a share it does take more. Killed at
+ * any time it still ends by its limit. */
+static void sim_first_search_keeps_to_its_share(void **state)
+{
+    unsigned told = 0, late = 0, longer = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 40; seed++) {
+        struct sim_family f = plain;
+        json_t *journal = NULL;
+        uint64_t crash[] = {7 * seed};
+        struct sim_options o = {.journal = &journal},
+                           killed = {.crash = crash, .crashes = 1};
+        static struct sim_result r;
+
+        f.name = "share";
+        f.noise = 2;
+        f.max_time_s = 0.25 + 0.05 * seed;
+        sim_run(&f, seed, &o, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        assert_true(isfinite(r.loss));
+        if (journal_tells(journal, "(search_share 0.25)")) {
+            told++;
+            assert_true(
+                journal_tells(journal, "has had its share of the run's time"));
+            /* Unless no trial could win before. */
+            late += r.search[0].seconds > 0.25 * f.max_time_s + 0.05;
+        }
+        json_decref(journal);
+        sim_run(&f, seed, &killed, &r);
+        assert_false(r.hung);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        f.strategy_settings = "{\"search_share\": 0}";
+        sim_run(&f, seed, NULL, &r);
+        longer += r.search[0].seconds > 0.25 * f.max_time_s + 0.05;
+    }
+    if (told < 10 || late > 2 || longer < 10)
+        fail_msg("%u told, %u late, %u longer", told, late, longer);
+}
+
+/* With trial lengths in clocks no decision reads a clock: no share is kept. */
+static void sim_share_is_none_of_clocks(void **state)
+{
+    json_t *journal = NULL;
+    struct sim_options o = {.journal = &journal};
+    struct sim_family f = plain;
+    static struct sim_result r;
+
+    (void)state;
+    f.name = "share-clocks";
+    f.trial_clocks = 24;
+    f.max_time_s = 0.3;
+    sim_run(&f, 1, &o, &r);
+    assert_false(journal_tells(journal, "search_share"));
+    json_decref(journal);
 }
 
 /* A target ends the run as soon as an epoch reaches it, in the finals too. */
@@ -707,6 +776,8 @@ int main(void)
         cmocka_unit_test(sim_commands_end_runs_at_any_time),
         cmocka_unit_test(sim_lost_node_ends_the_run),
         cmocka_unit_test(sim_time_limit_ends_the_run),
+        cmocka_unit_test(sim_first_search_keeps_to_its_share),
+        cmocka_unit_test(sim_share_is_none_of_clocks),
         cmocka_unit_test(sim_target_ends_the_run),
         cmocka_unit_test(sim_other_commands_are_obeyed),
         cmocka_unit_test(sim_paused_time_does_not_count),

@@ -6,6 +6,7 @@
 #include "tuner/search/hopeless.h"
 #include "tuner/search/ladder.h"
 #include "tuner/search/resumed_search.h"
+#include "tuner/search/share.h"
 #include "tuner/search/trial_run.h"
 
 #include <assert.h>
@@ -103,7 +104,8 @@ void search_deinit(struct search *s, uint32_t keep)
 static void over(struct search *s, const char *reason)
 {
     assert(s->phase != SEARCH_OVER);
-    snprintf(s->end_reason, sizeof(s->end_reason), "%s", reason);
+    if (reason != s->end_reason)
+        snprintf(s->end_reason, sizeof(s->end_reason), "%s", reason);
     s->phase = SEARCH_OVER;
     suggest_search_closed(s->c, s->plan.number);
 }
@@ -508,6 +510,25 @@ static void find_time(struct search *s)
     free_losers(s);
 }
 
+/* A first search's share of the run's time is used up. True: so it ends, now or
+ * as soon as nothing runs. */
+static bool out_of_share(struct search *s)
+{
+    double took_s = fmax(board_active_s(s->c) - s->started_s, 0);
+
+    if (!share_used(&s->judge, s->plan.share, took_s))
+        return false;
+    /* Not even the trial that was best may be left. */
+    if (!share_wind_up(&s->time) ||
+        !share_used(&s->judge, s->plan.share, took_s))
+        return true;
+    share_tell(&s->judge, s->plan.share, took_s, s->end_reason,
+               sizeof(s->end_reason));
+    s->hurried = true;
+    over(s, s->end_reason);
+    return true;
+}
+
 static void try_settings(struct search *s)
 {
     bool all;
@@ -520,6 +541,8 @@ static void try_settings(struct search *s)
             over(s, "there is no setting to try");
         return;
     }
+    if (out_of_share(s))
+        return;
     hopeless_look(&s->time);
     all = all_arrived(s);
     if (all && !s->time.decided)

@@ -12,6 +12,7 @@
  *   finalists    which trials deserve a longer look
  *   hopeless     which trials cannot win, and are stopped
  *   trial_run    each as far as the trial time goes
+ *   share        of the run's time, that a first search may take
  *   proposals    the conversation with the searcher (of contests as well)
  *   ladder       learning rates that a re-tune looks at first
  *   recall       trials from before a resume
@@ -43,6 +44,7 @@ struct search_plan {
     uint32_t trials_max; /* >= 1 */
     double time_max;     /* of the trials, as time is measured (seconds, or
                           * samples with trial_clocks); INFINITY: no bound */
+    double share; /* of the run's time limit, that it takes at most; 0: any */
     uint32_t vain_max; /* trials without one ahead of the incumbent, then it is
                         * over; 0: no bound */
     bool has_incumbent;
@@ -55,8 +57,8 @@ struct search_plan {
     const struct history *known;
 };
 
-/* Its owner reads `plan`, `trials.n`, `trials.recalled` and `end_reason`; the
- * rest is its own. */
+/* Its owner reads `plan`, `trials.n`, `trials.recalled`, `end_reason` and
+ * `hurried`; the rest is its own. */
 struct search {
     struct board *c;
     struct search_plan plan; /* without `barred` and `reason` */
@@ -71,6 +73,7 @@ struct search {
     struct trial_time time;
     struct proposals proposals;
     char end_reason[RECORD_TEXT_MAX];
+    bool hurried; /* it has ended since its share of the time is used up */
 };
 
 /* Prepares; allocates nothing yet. */

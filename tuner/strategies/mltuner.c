@@ -36,6 +36,7 @@ static enum err read_settings(struct mltuner *s, const json_t *settings,
     if (err)
         return err;
     s->cool.share = json_number_value(json_object_get(own, "cooldown"));
+    s->search_share = json_number_value(json_object_get(own, "search_share"));
     json_decref(own);
     return ERR_OK;
 }
@@ -137,6 +138,7 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
     assert(!competes || current);
     if (current)
         plan.incumbent = *current;
+    plan.share = plan.ordinal == 1 ? s->search_share : 0;
     if (competes && plan.ordinal > 1) {
         plan.time_max = s->trained;
         plan.vain_max = vain_max(c);
@@ -755,6 +757,8 @@ static void search(struct mltuner *s)
     n = search_finalists(&s->search, finalist);
     if (n == 0 && (!s->search.plan.retune || s->rescue))
         n = search_least_bad(&s->search, finalist);
+    if (s->search.hurried && n > 1 && finalist[0]->branch != BRANCH_NONE)
+        n = 1; /* finals would take as much again */
     if (n == 0) {
         nothing_found(s);
     } else if (n == 1 && finalist[0]->branch != BRANCH_NONE) {
@@ -968,7 +972,12 @@ const struct strategy_ops strategy_mltuner = {
         "\"maximum\": 1, \"default\": 0.25, \"description\": \"share of "
         "stop.max_epochs, or of the epochs that fit into stop.max_time, over "
         "which the learning rate falls to nearly zero at the end; 0: never, as "
-        "for a program with a schedule of its own\"}}}",
+        "for a program with a schedule of its own\"}, "
+        "\"search_share\": {\"type\": \"number\", \"minimum\": 0, "
+        "\"maximum\": 1, \"default\": 0.25, \"description\": \"share of "
+        "stop.max_time that the trials of the first search take at most; then "
+        "it ends with the best so far; 0: no bound, as with "
+        "tuner.trial_clocks\"}}}",
     .retunes = true,
     .recalls = true,
     .open = mltuner_open,

@@ -32,6 +32,7 @@ struct mltuner {
     branch_id cooler; /* takes the line's place; BRANCH_NONE: none is forked */
     struct search search;
     struct finals finals;
+    double search_share; /* of the run's time: the first search's at most */
     uint32_t searches, trials; /* begun so far */
     uint32_t
         made; /* of these searches, those that no resume went back before */
