@@ -388,27 +388,42 @@ __device__ static void clip_window(uint32_t at, window_shape w, uint32_t side,
     *end = to - w.padding < side ? to - w.padding : side;
 }
 
+/* Value @i of images of @height x @width places: one division of 64 bits, which
+ * take this processor a hundred instructions, the others of 32. */
+struct spot {
+    size_t image;
+    uint32_t y, x, channel;
+};
+
+__device__ static spot spot_of(size_t i, uint32_t height, uint32_t width,
+                               uint32_t channels)
+{
+    uint32_t size = height * width * channels;
+    size_t image = i / size;
+    uint32_t rest = (uint32_t)(i - image * size), at = rest / channels;
+    spot s = {image, at / width, at % width, rest - at * channels};
+
+    return s;
+}
+
 __global__ static void max_kernel(size_t n, window_shape w, const float *x,
                                   float *y, int32_t *place)
 {
     EACH(i, n)
     {
-        uint32_t c = (uint32_t)(i % w.channels);
-        size_t at = i / w.channels;
-        uint32_t ox = (uint32_t)(at % w.out_width);
-        uint32_t oy = (uint32_t)(at / w.out_width % w.out_height);
-        const float *image = x + at / w.out_width / w.out_height * w.height *
-                                     w.width * w.channels;
+        spot o = spot_of(i, w.out_height, w.out_width, w.channels);
+        const float *image =
+            x + o.image * w.height * w.width * w.channels + o.channel;
         uint32_t y0, y1, x0, x1;
         float best = -INFINITY;
         int32_t from;
 
-        clip_window(oy, w, w.height, &y0, &y1);
-        clip_window(ox, w, w.width, &x0, &x1);
+        clip_window(o.y, w, w.height, &y0, &y1);
+        clip_window(o.x, w, w.width, &x0, &x1);
         from = (int32_t)(y0 * w.width + x0);
         for (uint32_t iy = y0; iy < y1; iy++)
             for (uint32_t ix = x0; ix < x1; ix++) {
-                float v = image[((size_t)iy * w.width + ix) * w.channels + c];
+                float v = image[((size_t)iy * w.width + ix) * w.channels];
 
                 if (v > best || v != v) {
                     best = v;
@@ -447,22 +462,18 @@ __global__ static void pool_back_kernel(size_t n, window_shape w,
 {
     EACH(i, n)
     {
-        uint32_t c = (uint32_t)(i % w.channels);
-        size_t at = i / w.channels;
-        uint32_t ix = (uint32_t)(at % w.width);
-        uint32_t iy = (uint32_t)(at / w.width % w.height);
-        size_t image = at / w.width / w.height;
-        int32_t own = (int32_t)(iy * w.width + ix);
+        spot in = spot_of(i, w.height, w.width, w.channels);
+        int32_t own = (int32_t)(in.y * w.width + in.x);
         uint32_t y0, y1, x0, x1;
         float sum = 0;
 
-        windows_over(iy, w, w.out_height, &y0, &y1);
-        windows_over(ix, w, w.out_width, &x0, &x1);
+        windows_over(in.y, w, w.out_height, &y0, &y1);
+        windows_over(in.x, w, w.out_width, &x0, &x1);
         for (uint32_t oy = y0; oy < y1; oy++)
             for (uint32_t ox = x0; ox < x1; ox++) {
-                size_t o = ((image * w.out_height + oy) * w.out_width + ox) *
+                size_t o = ((in.image * w.out_height + oy) * w.out_width + ox) *
                                w.channels +
-                           c;
+                           in.channel;
 
                 if (MAX) {
                     sum += place[o] == own ? dy[o] : 0;
@@ -501,22 +512,19 @@ __global__ static void avg_kernel(size_t n, window_shape w, const float *x,
 {
     EACH(i, n)
     {
-        uint32_t c = (uint32_t)(i % w.channels);
-        size_t at = i / w.channels;
-        uint32_t ox = (uint32_t)(at % w.out_width);
-        uint32_t oy = (uint32_t)(at / w.out_width % w.out_height);
-        const float *image = x + at / w.out_width / w.out_height * w.height *
-                                     w.width * w.channels;
+        spot o = spot_of(i, w.out_height, w.out_width, w.channels);
+        const float *image =
+            x + o.image * w.height * w.width * w.channels + o.channel;
         uint32_t y0, y1, x0, x1;
         float sum = 0, factor;
 
-        clip_window(oy, w, w.height, &y0, &y1);
-        clip_window(ox, w, w.width, &x0, &x1);
+        clip_window(o.y, w, w.height, &y0, &y1);
+        clip_window(o.x, w, w.width, &x0, &x1);
         factor = 1 / (float)((y1 - y0) * (x1 - x0));
         for (uint32_t iy = y0; iy < y1; iy++)
             for (uint32_t ix = x0; ix < x1; ix++)
-                sum += factor *
-                       image[((size_t)iy * w.width + ix) * w.channels + c];
+                sum +=
+                    factor * image[((size_t)iy * w.width + ix) * w.channels];
         y[i] = sum;
     }
 }
