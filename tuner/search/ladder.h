@@ -17,4 +17,9 @@ enum { LADDER_STEPS = 6 };
 bool ladder_step(const struct judge *j, const struct setting *incumbent,
                  uint32_t step, struct setting *out);
 
+/* Steps that the trials of a search show to be over, so that a resumed one
+ * takes none of them again: the best challenger may be another by now. The
+ * searcher is asked after the last step only. */
+uint32_t ladder_taken(const struct trials *t, const struct setting *incumbent);
+
 #endif

@@ -110,6 +110,14 @@ static void over(struct search *s, const char *reason)
     suggest_search_closed(s->c, s->plan.number);
 }
 
+/* A wide search is a run's first, whether it is asked for at once or after an
+ * epoch with a given initial setting: nothing is known of where good settings
+ * are. */
+static bool is_wide(const struct search *s)
+{
+    return !s->plan.retune || s->plan.ordinal == 1;
+}
+
 /* Room for the trials, the searcher, and what is known of before a resume. */
 static void open_searcher(struct search *s)
 {
@@ -135,6 +143,8 @@ static void open_searcher(struct search *s)
         if (s->plan.known) {
             s->started_s = board_active_s(s->c) - cost.seconds;
             s->given_up = resumed_search_gave_up(&s->trials, s->plan.known);
+            if (!is_wide(s))
+                s->steps = ladder_taken(&s->trials, &s->plan.incumbent);
         }
         s->started_clocks -= cost.clocks;
         s->phase = SEARCH_PROBING;
@@ -201,17 +211,8 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
 
 /* ---- the next trial ------------------------------------------------------ */
 
-/* A wide search is a run's first, whether it is asked for at once or after an
- * epoch with a given initial setting: nothing is known of where good settings
- * are. */
-static bool is_wide(const struct search *s)
-{
-    return !s->plan.retune || s->plan.ordinal == 1;
-}
-
 /* The next step of the ladder, into the next proposal. The searcher is told of
- * these as of all others. Where a search goes on, the ladder begins again: what
- * was tried is left out. False: there is no further step, or the search is
+ * these as of all others. False: there is no further step, or the search is
  * wide. */
 static bool take_step(struct search *s)
 {
@@ -237,7 +238,8 @@ static bool any_runs(const struct search *s)
 }
 
 /* The next trial's setting: the incumbent, a suggestion, a step of the ladder,
- * the searcher's. False: none, or not now (the board is told to try again). */
+ * the searcher's. False: none, or not now (the board is told to try
+ * again). */
 static bool propose(struct search *s)
 {
     struct proposals *p = &s->proposals;
