@@ -163,10 +163,14 @@ static enum err choose_test(const struct settings *s,
     return split(s, train, test, f);
 }
 
-/* To evaluate: the data's own test set where it has one, else all of it. */
+/* To evaluate: the data's own test set where it has one, else all of it.
+ * Whoever asked for 5000 samples is told why fewer are evaluated. */
 static void take_all(struct samples *train, struct samples *test)
 {
     if (test->count > 0) {
+        log_event(LOG_WARN, "only_its_own_test_set",
+                  "samples=%" PRIu64 " for_training=%" PRIu64, test->count,
+                  train->count);
         samples_deinit(train);
         *train = *test;
         memset(test, 0, sizeof(*test));

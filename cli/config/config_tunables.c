@@ -358,13 +358,14 @@ static void check_bound(const struct known *k, const char *pointer,
                      k->least, k->below_most ? "below" : "at most", k->most);
 }
 
+/* Of a type that there is; the others are told by the space. */
 static void check_type(const struct known *k, const json_t *type,
                        const char *pointer, struct problems *problems)
 {
     const char *want = strstr(k->entry, "\"int\"") ? "int" : "float";
     const char *is = json_string_value(type);
 
-    if (is && strcmp(is, want) != 0)
+    if (is && strcmp(is, want) != 0 && space_type_known(is))
         problems_add(problems, pointer, type, "\"%s\"", want);
 }
 

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
 enum { LOCK_TRY_MS = 50 };
@@ -23,6 +24,20 @@ static bool path_of(const struct seat *seat, const char *name,
                     char out[FILE_PATH_MAX])
 {
     return file_join(out, seat->state, name, NULL) == ERR_OK;
+}
+
+/* Asks the process @pid to end, as long as it has the lock @path: by a handle,
+ * since another process may get the number once it is gone. */
+static void end_holder(const char *path, pid_t pid)
+{
+    int fd = pidfd_open(pid, 0);
+    pid_t now = 0;
+
+    if (fd < 0)
+        return; /* it has ended */
+    if (file_locked(path, &now) && now == pid)
+        pidfd_send_signal(fd, SIGTERM, NULL, 0);
+    close(fd);
 }
 
 /* As file_lock of @path, but a service that gives way ends first. */
@@ -39,7 +54,7 @@ static enum err lock(struct seat *seat, const char *path, bool gives_way,
         return err;
     console_note("the service that mltune open began (process %ld) makes room",
                  (long)pid);
-    kill(pid, SIGTERM);
+    end_holder(path, pid);
     while (err == ERR_BUSY && clock_monotonic() < until) {
         struct pollfd ended = {.fd = signal_fd, .events = POLLIN};
 

@@ -4,8 +4,9 @@
 #define CLI_SERVE_H
 
 #define SERVE_LISTEN_DEFAULT "127.0.0.1:8080"
-#define SERVE_LOCK "serve.lock" /* held while it lives */
-#define SERVE_LOG "serve.log"   /* what one that mltune open started says */
+#define SERVE_LOCK "serve.lock"   /* held while it lives */
+#define SERVE_OPENING "open.lock" /* held while mltune open starts one */
+#define SERVE_LOG "serve.log"     /* what one that mltune open started says */
 /* Of --idle, in seconds. */
 #define SERVE_IDLE_MAX 31536000
 #define SERVE_IDLE_EXPECTED "expected a time of 1s to 365 days, as 30m"

@@ -36,6 +36,7 @@ struct opening {
     char url[CLIENT_URL_MAX], socket[FILE_PATH_MAX]; /* of who has the folder */
     char log[FILE_PATH_MAX];
     struct subprocess child; /* not started: the service was there */
+    int lock_fd;             /* of SERVE_OPENING */
     int signal_fd;
     int code; /* exit code, where it is not that of the error */
 };
@@ -75,7 +76,7 @@ static bool somebody_has_it(const struct opening *o, pid_t *pid)
            file_locked(lock, pid);
 }
 
-static enum err start(struct opening *o, struct fault *f)
+static enum err start_service(struct opening *o, struct fault *f)
 {
     char *argv[] = {"mltune", "serve",         "--state",
                     o->state, "--listen",      (char *)o->listen,
@@ -84,10 +85,8 @@ static enum err start(struct opening *o, struct fault *f)
     struct subprocess_options options = {.argv = argv,
                                          .file = {SUBPROCESS_NULL, -1, -1}};
     int log_fd;
-    enum err err = file_join(o->log, o->state, SERVE_LOG, f);
+    enum err err;
 
-    if (err)
-        return err;
     file_remove(o->log);
     err = file_open_log(o->log, &log_fd, f);
     if (err)
@@ -98,6 +97,24 @@ static enum err start(struct opening *o, struct fault *f)
         fault_wrap(f, "start a service");
     close(log_fd);
     return err;
+}
+
+/* Of several that find no service one starts it, and its log stays; the others
+ * wait for that one, or come after it. */
+static enum err start(struct opening *o, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    pid_t other;
+    enum err err = file_join(o->log, o->state, SERVE_LOG, f);
+
+    if (!err)
+        err = file_join(path, o->state, SERVE_OPENING, f);
+    if (!err && o->lock_fd < 0)
+        err = file_lock(path, &o->lock_fd, f);
+    if (err == ERR_BUSY)
+        return ERR_OK;
+    /* Or it was there before the lock was free. */
+    return err || somebody_has_it(o, &other) ? err : start_service(o, f);
 }
 
 /* The service that was started has ended: another had the folder first, and is
@@ -173,6 +190,9 @@ static enum err reach(struct opening *o, struct fault *f)
     }
     if (err)
         subprocess_stop(&o->child, DEADLINE_KILLED_MS, -1);
+    if (o->lock_fd >= 0)
+        close(o->lock_fd);
+    o->lock_fd = -1;
     return err;
 }
 
@@ -232,6 +252,7 @@ int verb_open(int argc, char **argv)
                         .idle = IDLE_DEFAULT,
                         .listen = "127.0.0.1:0",
                         .child = {.end_fd = -1},
+                        .lock_fd = -1,
                         .signal_fd = -1};
     double seconds;
     const struct option_spec options[] = {

@@ -37,6 +37,14 @@ const char *space_json_schema(void)
 }
 
 static const char *const type_names[] = {"float", "int", "categorical"};
+bool space_type_known(const char *name)
+{
+    for (size_t i = 0; i < sizeof(type_names) / sizeof(*type_names); i++)
+        if (strcmp(name, type_names[i]) == 0)
+            return true;
+    return false;
+}
+
 static const char *const scale_names[] = {"linear", "log", "reverse_log"};
 
 /* Parsing of one space: where we are, and where complaints go. */

@@ -28,6 +28,9 @@ json_t *space_to_json(const struct space *s);
 /* JSON schema of one member of "tunables"; static storage. */
 const char *space_json_schema(void);
 
+/* Whether a tunable may have the type @name. */
+bool space_type_known(const char *name);
+
 /* Object name -> number or text; NULL when out of memory. */
 json_t *setting_to_json(const struct space *s, const struct setting *x);
 

@@ -107,9 +107,12 @@ class Errors(Case):
                      {"app": {**DEMO["app"], "lamda": 1}})
         self.refused("found … did you mean …?",
                      {**DEMO, "tuner": {"strategy": "mltuna"}})
-        self.refused('expected one of "float", "int", "categorical", found …',
-                     {**DEMO, "tunables": {"learning_rate":
-                                           {**RATE, "type": "floaty"}}})
+        done = self.refused(
+            'expected one of "float", "int", "categorical", found …',
+            {**DEMO, "tunables": {"learning_rate": {**RATE, "type": "floaty"},
+                                  "momentum": {**RATE, "min": .9, "max": .5}}})
+        self.assertEqual(done.err.count("floaty"), 1)
+        self.assertIn('not below "min"', done.err)
         self.refused('expected a number not below "min", found …',
                      {**DEMO, "tunables": {"learning_rate":
                                            {**RATE, "min": 2}}})

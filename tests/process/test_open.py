@@ -119,13 +119,17 @@ class Finds(Open):
 
     def test_two_at_once_start_one(self):
         self.train()
-        both = [self.start("open") for _ in range(2)]
+        both = [self.start("open") for _ in range(4)]
         done = [self.finish(p) for p in both]
         for one in done:
             self.assert_code(one, 0)
-        self.assertEqual(*[ADDRESS.fullmatch(one.out).group(1)
-                           for one in done])
-        self.wait_until(lambda: len(self.services()) == 1, "the other to end")
+        url, = {ADDRESS.fullmatch(one.out).group(1) for one in done}
+        self.assertEqual(len(self.services()), 1)
+        # What it says stays, and no other was started beside it.
+        self.assertEqual(sum("was started" in one.err for one in done), 1)
+        log = (self.folder / ".mltune/serve.log").read_text()
+        self.assertIn(url, log)
+        self.assertNotIn("error", log)
 
 
 class Ends(Open):
@@ -142,7 +146,7 @@ class Ends(Open):
         self.wait_until(lambda: not self.services(), "its end")
         left = set(os.listdir(self.folder / ".mltune")) - before
         left -= {"mltune.db-wal", "mltune.db-shm"}  # parts of mltune.db
-        self.assertEqual(left, {"serve.lock", "serve.log"})
+        self.assertEqual(left, {"open.lock", "serve.lock", "serve.log"})
         self.assertIn("nobody has asked for 3 s: the service ends",
                       (self.folder / ".mltune/serve.log").read_text())
 
@@ -283,7 +287,7 @@ class Mistakes(Open):
             user=test_access.NOBODY, group=test_access.NOBODY,
             extra_groups=[], timeout=120, env=self.env)
         self.assertEqual(done.returncode, 74, done.stderr)
-        self.assertIn("serve.log: Permission denied", done.stderr)
+        self.assertIn("open.lock: Permission denied", done.stderr)
         self.assertEqual(self.services(), [])
 
     def test_a_service_that_does_not_answer(self):

@@ -5,7 +5,8 @@ What is other than at a reader's terminal is said here, and nowhere else:
 
 * SMALL: data and times are small, so that a section takes seconds.
 * ELSEWHERE: commands that another test runs, or the gate itself.
-* `make` finds what was built for the tests, so it compiles nothing.
+* `make` finds what was built for the tests, so it compiles nothing; build/release
+  is a link where another build is tested.
 * `sleep` and `timeout` also wait until a run trains, or the service is there: on
   a busy machine the seconds that stand there may be too few.
 * `python3` is Debian's. The network has loopback alone, so that port 8080 is free.
@@ -21,7 +22,7 @@ import subprocess
 
 import numpy
 
-from harness import ROOT, Case
+from harness import BUILD, ROOT, Case
 
 # What is changed before it is read: file or command, what stands there, what does
 # then. An entry that is found nowhere fails.
@@ -122,9 +123,13 @@ class Tour(Case):
         subprocess.run(["cp", "-p", "--parents", "-t", self.place,
                         *names.decode().rstrip("\0").split("\0")], cwd=ROOT,
                        check=True, capture_output=True)
-        (self.place / "build").mkdir()
-        subprocess.run(["cp", "-a", ROOT / "build/release",
-                        self.place / "build/release"], check=True)
+        # The tests' own programs are a hundred times as much.
+        build = self.place / "build" / BUILD.name
+        shutil.copytree(BUILD, build, symlinks=True,
+                        ignore=shutil.ignore_patterns("tests"))
+        if BUILD.name != "release":
+            (self.place / "build/release").symlink_to(BUILD.name)
+            self.env["V"] = BUILD.name
         for path in {file for file, _, _ in SMALL if file != "README.md"}:
             copy = self.place / path
             before = os.stat(copy)
