@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/mman.h>
+
 static _Atomic int64_t outstanding;
 static _Atomic int64_t countdown; /* 0: failures are off */
 static _Atomic int fail_forever;
@@ -114,6 +116,33 @@ int mem_grow(void **items, size_t *capacity, size_t item_size, size_t need)
     *items = p;
     *capacity = grown;
     return 0;
+}
+
+void *mem_reserve(size_t bytes)
+{
+    void *p;
+
+    if (bytes == 0 || must_fail())
+        return NULL;
+    p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : counted(p);
+}
+
+void mem_unreserve(void *p, size_t bytes)
+{
+    if (!p)
+        return;
+    atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);
+    munmap(p, bytes);
+}
+
+void mem_give_back(void *p, size_t bytes)
+{
+    int failed = madvise(p, bytes, MADV_DONTNEED);
+
+    if (failed) /* locked pages */
+        memset(p, 0, bytes);
 }
 
 int64_t mem_outstanding(void)

@@ -131,7 +131,8 @@ static enum err init_worker(const struct shard *s, struct shard_worker *w)
         const struct shard_table *t = &s->table[i];
 
         if (t->shared && t->count &&
-            update_init(&w->sum[i], t->count, t->t->value_bytes) != ERR_OK)
+            update_init(&w->sum[i], t->count, t->t->value_bytes,
+                        s->opt.dense_bytes) != ERR_OK)
             return ERR_NOMEM;
     }
     return w->sum ? ERR_OK : ERR_NOMEM;

@@ -225,8 +225,7 @@ static void keep_sums(struct shard *s, const struct frame *f)
         uint64_t row = frame_row(f, i) - t->first;
 
         if (!update_has(u, row)) {
-            update_mark(u, row);
-            frame_row_values(f, i, update_row(u, row));
+            frame_row_values(f, i, update_take(u, row));
             continue;
         }
         rule_accumulate(t->t->type, t->t->width, update_row(u, row),

@@ -13,34 +13,61 @@ static uint64_t word_count(uint64_t rows)
     return (rows + 63) / 64;
 }
 
-uint64_t update_bytes(uint64_t rows, uint32_t value_bytes)
+/* Whether the buffer is dense for good. */
+static bool is_dense(uint64_t rows, uint32_t value_bytes, uint64_t dense_bytes)
 {
-    uint64_t words = word_count(rows);
-
-    return rows * value_bytes + 8 * words + 8 * word_count(words);
+    return rows > SLOTS_ROWS_MAX || rows * value_bytes <= dense_bytes;
 }
 
-enum err update_init(struct update *u, uint64_t rows, uint32_t value_bytes)
+uint64_t update_bytes(uint64_t rows, uint32_t value_bytes, uint64_t dense_bytes)
 {
-    uint64_t bytes = rows * value_bytes;
+    uint64_t words = word_count(rows);
+    uint64_t bytes = rows * value_bytes + 8 * words + 8 * word_count(words);
+
+    return is_dense(rows, value_bytes, dense_bytes)
+               ? bytes
+               : bytes + slots_bytes_max(rows);
+}
+
+static unsigned char *new_sums(const struct update *u)
+{
+    uint64_t bytes = u->rows * u->value_bytes;
+    unsigned char *sum;
+
+    if (!u->slots.state->always)
+        return mem_reserve(bytes);
+    sum = mem_aligned(LINE_BYTES, bytes);
+    return sum ? memset(sum, 0, bytes) : NULL;
+}
+
+enum err update_init(struct update *u, uint64_t rows, uint32_t value_bytes,
+                     uint64_t dense_bytes)
+{
+    bool dense = is_dense(rows, value_bytes, dense_bytes);
 
     assert(rows >= 1 && value_bytes >= 1);
+    memset(u, 0, sizeof(*u));
+    u->rows = rows;
     u->words = word_count(rows);
     u->value_bytes = value_bytes;
-    u->sum = mem_aligned(LINE_BYTES, bytes);
+    if (slots_init(&u->slots, rows, dense) != ERR_OK)
+        return ERR_NOMEM;
+    u->sum = new_sums(u);
     u->touched = mem_calloc(u->words, sizeof(*u->touched));
     u->groups = mem_calloc(word_count(u->words), sizeof(*u->groups));
-    if (!u->sum || !u->touched || !u->groups) {
-        update_deinit(u);
-        return ERR_NOMEM;
-    }
-    memset(u->sum, 0, bytes);
-    return ERR_OK;
+    if (u->sum && u->touched && u->groups)
+        return ERR_OK;
+    update_deinit(u);
+    return ERR_NOMEM;
 }
 
 void update_deinit(struct update *u)
 {
-    mem_free(u->sum);
+    if (u->slots.state && u->slots.state->always)
+        mem_free(u->sum);
+    else
+        mem_unreserve(u->sum, u->rows * u->value_bytes);
+    slots_deinit(&u->slots);
     mem_free(u->touched);
     mem_free(u->groups);
     memset(u, 0, sizeof(*u));
@@ -55,6 +82,7 @@ void update_clear(struct update *u)
             u->touched[w] = 0;
         u->groups[g] = 0;
     }
+    slots_settle(&u->slots, u->value_bytes);
 }
 
 bool update_is_empty(const struct update *u)

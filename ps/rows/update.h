@@ -1,35 +1,51 @@
 /* Update buffers: what one worker has added to one table since its clock began.
  *
- * Dense: a sum for every row, and two levels of bits that say which rows have
- * one (a bit a row, a bit for 64 rows). Memory is bought for speed: adding to a
- * row costs one test and the addition, and whoever applies the sums walks the
- * rows in order. One worker writes; others read it only between two barriers.
+ * Two levels of bits say which rows have a sum (a bit a row, a bit for 64 rows),
+ * so that whoever applies the sums walks the rows in order. The sums lie by slot
+ * (ps/rows/slots.h): those that were ever touched take memory, until so many
+ * were that a place for every row, at once and without an index, takes little
+ * more; then that is what a buffer has from its next clock on. A small one has
+ * it from the start. A sum keeps its place until the buffer is cleared.
+ *
+ * One worker writes; others read it only between two barriers. The struct may
+ * be copied, all copies being one buffer.
  */
 #ifndef PS_UPDATE_H
 #define PS_UPDATE_H
 
 #include "base/err.h"
 #include "mltune/ps.h"
+#include "ps/rows/slots.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct update {
-    unsigned char *sum; /* [rows * value_bytes]; a row is valid when touched */
+    unsigned char *sum; /* [slot * value_bytes]; a row is valid when touched */
     uint64_t *touched;  /* [words] bit row & 63 of word row >> 6 */
     uint64_t *groups;   /* [group words] bit w: touched[w] is not zero */
-    uint64_t words;
+    uint64_t rows, words;
     uint32_t value_bytes;
+    struct slots slots;
 };
 
-/* Bytes that update_init allocates. */
-uint64_t update_bytes(uint64_t rows, uint32_t value_bytes);
+/* Buffers of at most so many bytes of sums are dense: of such a table the pages
+ * that are saved are not worth an index. */
+#define UPDATE_DENSE_BYTES ((uint64_t)1 << 20)
 
-/* Errors: ERR_NOMEM. Touches all pages, so that the first clock does not. */
-enum err update_init(struct update *u, uint64_t rows, uint32_t value_bytes);
+/* Bytes that a buffer takes at most, and at least from the start. */
+uint64_t update_bytes(uint64_t rows, uint32_t value_bytes,
+                      uint64_t dense_bytes);
+
+/* No row is touched. @dense_bytes: of sums, at most which the buffer is dense.
+ * Then all pages are touched, so that the first clock does not.
+ * Errors: ERR_NOMEM. */
+enum err update_init(struct update *u, uint64_t rows, uint32_t value_bytes,
+                     uint64_t dense_bytes);
 void update_deinit(struct update *u);
 
-/* No row is touched afterwards. Cost: the touched words. */
+/* No row is touched afterwards, and pointers to sums are worth nothing. Cost:
+ * the touched words. */
 void update_clear(struct update *u);
 
 static inline uint64_t update_groups(const struct update *u)
@@ -42,10 +58,19 @@ static inline bool update_has(const struct update *u, uint64_t row)
     return u->touched[row >> 6] >> (row & 63) & 1;
 }
 
-static inline void update_mark(struct update *u, uint64_t row)
+/* The place of a touched row's sum. */
+static inline void *update_row(const struct update *u, uint64_t row)
+{
+    return u->sum + slots_of(&u->slots, row) * u->value_bytes;
+}
+
+/* The place for the sum of a row that has none, for the caller to fill: it is
+ * touched from now on. */
+static inline void *update_take(struct update *u, uint64_t row)
 {
     u->touched[row >> 6] |= (uint64_t)1 << (row & 63);
     u->groups[row >> 12] |= (uint64_t)1 << (row >> 6 & 63);
+    return u->sum + slots_take(&u->slots, row) * u->value_bytes;
 }
 
 /* The row has no sum any more. */
@@ -54,11 +79,6 @@ static inline void update_unmark(const struct update *u, uint64_t row)
     u->touched[row >> 6] &= ~((uint64_t)1 << (row & 63));
     if (u->touched[row >> 6] == 0)
         u->groups[row >> 12] &= ~((uint64_t)1 << (row >> 6 & 63));
-}
-
-static inline void *update_row(const struct update *u, uint64_t row)
-{
-    return u->sum + row * u->value_bytes;
 }
 
 bool update_is_empty(const struct update *u);

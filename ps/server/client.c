@@ -256,16 +256,12 @@ static inline void check_not_ended(const struct worker_view *v)
 static inline void add_to_update(struct worker_view *v, uint64_t number,
                                  const void *delta)
 {
-    void *sum = update_row(&v->update, number);
-
     check_not_ended(v);
-
-    if (update_has(&v->update, number)) {
-        rule_accumulate(v->table->type, v->table->width, sum, delta);
-        return;
-    }
-    update_mark(&v->update, number);
-    memcpy(sum, delta, v->value_bytes);
+    if (update_has(&v->update, number))
+        rule_accumulate(v->table->type, v->table->width,
+                        update_row(&v->update, number), delta);
+    else
+        memcpy(update_take(&v->update, number), delta, v->value_bytes);
 }
 
 /* Rows @row[from .. to) into the cache for writing, as far as that makes sense.
@@ -374,19 +370,15 @@ void mlt_inc_row(struct mlt_worker *w, mlt_table table, uint64_t row,
 void *mlt_update_row(struct mlt_worker *w, mlt_table table, uint64_t row)
 {
     struct worker_view *v = view_of(w, table, row);
-    void *sum;
 
     if (!LIKELY(v->updates))
         bad_access(v, "mlt_update_row");
     check_not_ended(v);
     w->holds = true;
     row = view_number(v, row);
-    sum = update_row(&v->update, row);
-    if (!update_has(&v->update, row)) {
-        update_mark(&v->update, row);
-        memset(sum, 0, v->value_bytes);
-    }
-    return sum;
+    if (update_has(&v->update, row))
+        return update_row(&v->update, row);
+    return memset(update_take(&v->update, row), 0, v->value_bytes);
 }
 
 void *mlt_row(struct mlt_worker *w, mlt_table table, uint64_t row)

@@ -43,7 +43,7 @@ static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
         return 0;
     if (t->access == MLT_SHARED &&
         !device_has(ps->device, (mlt_table)(t - ps->shape.table)))
-        bytes += update_bytes(t->rows, t->value_bytes);
+        bytes += update_bytes(t->rows, t->value_bytes, UPDATE_DENSE_BYTES);
     if (has_copies(ps, t))
         bytes += values;
     if (notes_held(ps, t))
@@ -312,7 +312,8 @@ static enum err new_buffers(struct mlt_ps *ps, struct worker_view *v)
     const struct table *t = v->table;
     uint64_t values = t->rows * t->value_bytes;
 
-    if (v->updates && update_init(&v->update, t->rows, t->value_bytes))
+    if (v->updates && update_init(&v->update, t->rows, t->value_bytes,
+                                  UPDATE_DENSE_BYTES))
         return ERR_NOMEM;
     if (has_copies(ps, t) && !(v->copy = zeroed_lines(values)))
         return ERR_NOMEM;

@@ -215,7 +215,7 @@ static uint64_t comm_bytes(const struct ps_shape *shape)
             continue;
         bytes += t->rows * (t->value_bytes + sizeof(int64_t));
         if (t->access == MLT_SHARED && shape->consistency->barrier)
-            bytes += shape->workers * update_bytes(t->rows, t->value_bytes);
+            bytes += shape->workers * update_bytes(t->rows, t->value_bytes, UPDATE_DENSE_BYTES);
         bytes += t->rows / 8 * (shape->workers + 3);
         if (shape->consistency->pushes && !shape->consistency->barrier)
             bytes +=
@@ -254,6 +254,7 @@ static enum err new_cores(struct comm *c)
                                   .consistency = shape->consistency,
                                   .rule = shape->rule,
                                   .options = shape_options(shape),
+                                  .dense_bytes = UPDATE_DENSE_BYTES,
                                   .rows = &comm_rows,
                                   .rows_self = c};
     struct cache_options cache = {.node = shape->node,

@@ -41,7 +41,7 @@ static void open_world(struct cache_world *w, struct bytes_in *in)
         w->drained[i] = true;
         for (int t = 0; t < FUZZ_TABLES; t++) {
             must(update_init(&w->update[i][t], FUZZ_ROWS,
-                             w->table[t].value_bytes) == ERR_OK);
+                             w->table[t].value_bytes, 0) == ERR_OK);
             w->updates[i][t] = &w->update[i][t];
         }
     }
@@ -175,8 +175,8 @@ static void add(struct cache_world *w, uint32_t worker, uint32_t table,
 {
     struct update *u = &w->update[worker][table];
 
-    memset(update_row(u, row), 0, u->value_bytes);
-    update_mark(u, row);
+    memset(update_has(u, row) ? update_row(u, row) : update_take(u, row), 0,
+           u->value_bytes);
 }
 
 static void work(struct cache_world *w, struct bytes_in *in, uint32_t worker)

@@ -418,13 +418,9 @@ static void wake_at(struct cluster *c, const struct sim_node *n,
 static void *update_of(struct sim_worker *w, uint32_t table, uint64_t row)
 {
     struct update *u = &w->update[table];
-    void *sum = update_row(u, row);
 
-    if (!update_has(u, row)) {
-        update_mark(u, row);
-        memset(sum, 0, u->value_bytes);
-    }
-    return sum;
+    return update_has(u, row) ? update_row(u, row)
+                              : memset(update_take(u, row), 0, u->value_bytes);
 }
 
 /* Whether the worker has ended the table's own clock, and not all since. */
@@ -971,6 +967,12 @@ static void make_table(struct cluster *c, uint32_t index)
     table_partition(&c->table[index], c->all_workers);
 }
 
+/* Of every fourth cluster all buffers are dense; of the others none begins so. */
+static uint64_t shard_dense_bytes(const struct cluster *c)
+{
+    return c->seed / 8 % 4 == 0 ? UPDATE_DENSE_BYTES : 0;
+}
+
 static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
 {
     struct sim_node *n = &c->node[index];
@@ -982,6 +984,7 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
                                 .tables = ORACLE_TABLES,
                                 .consistency = c->model,
                                 .rule = c->rule,
+                                .dense_bytes = shard_dense_bytes(c),
                                 .rows = &shard_store_rows,
                                 .rows_self = &n->store};
     struct cache_options cache = {.node = index,
@@ -1001,7 +1004,8 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
         n->updates[i] = n->worker[i].update;
         for (uint32_t t = 0; t < ORACLE_TABLES; t++)
             if (update_init(&n->worker[i].update[t], c->table[t].rows,
-                            c->table[t].value_bytes) != ERR_OK)
+                            c->table[t].value_bytes,
+                            shard_dense_bytes(c)) != ERR_OK)
                 abort();
     }
     cache.update = n->updates;

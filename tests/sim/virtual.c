@@ -352,8 +352,7 @@ void virtual_add(struct virtual *v, uint32_t worker, uint64_t row,
     uint64_t at = place_of(v, row);
 
     if (!update_has(u, at)) {
-        update_mark(u, at);
-        memset(update_row(u, at), 0, u->value_bytes);
+        memset(update_take(u, at), 0, u->value_bytes);
     }
     rule_accumulate(v->table.type, v->table.width, update_row(u, at), values);
     record(v, worker, row, false);
@@ -498,7 +497,7 @@ static void make_node(struct virtual *v, uint32_t index)
         n->worker[i].phase = GONE;
         n->worker[i].values = zeroed(v->table.value_bytes, 1);
         n->updates[i] = &n->worker[i].update;
-        if (update_init(&n->worker[i].update, o->rows, v->table.value_bytes))
+        if (update_init(&n->worker[i].update, o->rows, v->table.value_bytes, 0))
             abort();
     }
     cache.update = n->updates;

@@ -86,7 +86,7 @@ static void open_world(struct world *w, const char *model, unsigned staleness)
     struct cache_options opt = options(w, model);
 
     for (int i = 0; i < WORKERS; i++)
-        assert_int_equal(update_init(&w->update[i], ROWS, w->table.value_bytes),
+        assert_int_equal(update_init(&w->update[i], ROWS, w->table.value_bytes, 0),
                          ERR_OK);
     assert_int_equal(cache_new(&opt, &w->cache), ERR_OK);
     cache_begin(w->cache, 1, CLOCK, staleness);
@@ -244,8 +244,7 @@ static void cache_sends_rows_then_the_clock(void **state)
     (void)state;
     open_world(&w, "bsp", 0);
     for (uint64_t row = 3; row < 6; row++) {
-        update_mark(&w.update[1], row);
-        memcpy(update_row(&w.update[1], row), delta, sizeof(delta));
+        memcpy(update_take(&w.update[1], row), delta, sizeof(delta));
     }
     cache_end_clock(w.cache, 1, FRAME_ALL_TABLES, 0.25);
     f = expect(&w, 1, FRAME_UPDATE);

@@ -241,11 +241,12 @@ static void read_again(struct world *w, struct node *n, uint32_t i)
 static void compute(struct world *w, struct worker *self)
 {
     for (uint64_t r = 0; r < ROWS; r++) {
-        float *sum = update_row(&self->update, r);
+        float *sum;
 
         if (!chance(w, self->knows[r] ? 0.7 : 0.1))
             continue;
-        update_mark(&self->update, r);
+        sum = update_has(&self->update, r) ? update_row(&self->update, r)
+                                           : update_take(&self->update, r);
         for (int j = 0; j < WIDTH; j++)
             sum[j] = 0.2f + (float)rng_normal(&w->rng);
     }
@@ -316,7 +317,7 @@ static void open_node(struct world *w, uint32_t index, const char *model,
         n->worker[i].phase = GONE;
         n->updates[i] = &n->worker[i].update;
         assert_int_equal(
-            update_init(&n->worker[i].update, ROWS, WIDTH * sizeof(float)),
+            update_init(&n->worker[i].update, ROWS, WIDTH * sizeof(float), 0),
             ERR_OK);
     }
     assert_int_equal(shard_store_init(&n->store, &shard, 1 << 20, 0), ERR_OK);

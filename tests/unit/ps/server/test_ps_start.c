@@ -222,10 +222,10 @@ static void update_walk_gives_every_touched_row_once(void **state)
 
     (void)state;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(update_init(&u[i], N, 4), ERR_OK);
+        assert_int_equal(update_init(&u[i], N, 4, i == 0 ? N * 4 : 0), ERR_OK);
         assert_true(update_is_empty(&u[i]));
         for (uint64_t r = (uint64_t)i * 11; r < N; r += 1 + r / 3)
-            update_mark(&u[i], r);
+            (void)update_take(&u[i], r);
     }
     for (size_t k = 0; k < sizeof(ranges) / sizeof(ranges[0]); k++) {
         struct update_walk walk;
@@ -266,11 +266,10 @@ static void update_sum_is_in_the_order_of_workers(void **state)
             bool first = true;
 
             for (unsigned i = 0; i < 3; i++) {
-                assert_int_equal(update_init(&u[i], 2, sizeof(float)), ERR_OK);
+                assert_int_equal(update_init(&u[i], 2, sizeof(float), i == own ? 8 : 0), ERR_OK);
                 if (!(touched >> i & 1))
                     continue;
-                update_mark(&u[i], 1);
-                memcpy(update_row(&u[i], 1), &value[i], sizeof(float));
+                memcpy(update_take(&u[i], 1), &value[i], sizeof(float));
                 expected = first ? value[i] : expected + value[i];
                 first = false;
             }
