@@ -18,7 +18,8 @@ static void free_worker(const struct cache *c, struct cache_worker *w)
         if (w->left)
             rowset_deinit(&w->left[t]);
         if (w->basis)
-            mem_free(w->basis[t]);
+            mem_unreserve(w->basis[t],
+                          c->opt.table[t].rows * sizeof(**w->basis));
     }
     mem_free(w->extra);
     mem_free(w->cursor);
@@ -35,13 +36,17 @@ void cache_free(struct cache *c)
 {
     if (!c)
         return;
-    for (uint32_t t = 0; c->table && t < c->opt.tables; t++) {
-        mem_free(c->table[t].copy);
-        mem_free(c->table[t].version);
-        mem_free(c->table[t].held);
-    }
     for (uint32_t i = 0; c->worker && i < c->opt.workers; i++)
         free_worker(c, &c->worker[i]);
+    for (uint32_t t = 0; c->table && t < c->opt.tables; t++) {
+        struct cache_table *k = &c->table[t];
+        uint64_t rows = c->opt.table[t].rows;
+
+        mem_unreserve(k->copy, rows * c->opt.table[t].value_bytes);
+        mem_unreserve(k->version, rows * sizeof(*k->version));
+        mem_unreserve(k->held, rows * sizeof(*k->held));
+        slots_deinit(&k->slots);
+    }
     for (uint32_t i = 0; c->node && i < c->opt.nodes; i++) {
         mem_free(c->node[i].want);
         mem_free(c->node[i].clock);
@@ -57,6 +62,7 @@ void cache_free(struct cache *c)
 static enum err init_table(struct cache *c, uint32_t index)
 {
     struct cache_table *t = &c->table[index];
+    uint64_t values;
 
     t->t = &c->opt.table[index];
     t->shared = t->t->access == MLT_SHARED;
@@ -68,14 +74,17 @@ static enum err init_table(struct cache *c, uint32_t index)
         return ERR_OK;
     if (t->t->value_bytes > c->value_bytes_max)
         c->value_bytes_max = t->t->value_bytes;
-    t->copy = mem_calloc(t->t->rows, t->t->value_bytes);
-    t->held = mem_calloc(t->t->rows, sizeof(*t->held));
+    values = t->t->rows * t->t->value_bytes;
+    if (slots_init(&t->slots, t->t->rows, values <= c->opt.dense_bytes))
+        return ERR_NOMEM;
+    t->copy = mem_reserve(values);
+    t->held = mem_reserve(t->t->rows * sizeof(*t->held));
     if (!t->copy || !t->held)
         return ERR_NOMEM;
     t->versions =
         t->shared && t->t->rule->revises && !c->opt.consistency->barrier;
     if (t->versions)
-        t->version = mem_calloc(t->t->rows, sizeof(*t->version));
+        t->version = mem_reserve(t->t->rows * sizeof(*t->version));
     return t->versions && !t->version ? ERR_NOMEM : ERR_OK;
 }
 
@@ -92,7 +101,7 @@ static enum err init_basis(const struct cache *c, struct cache_worker *w)
 
         if (!c->table[t].versions)
             continue;
-        w->basis[t] = mem_calloc(rows, sizeof(**w->basis));
+        w->basis[t] = mem_reserve(rows * sizeof(**w->basis));
         if (!w->basis[t] || rowset_init(&w->read[t], rows) != ERR_OK ||
             rowset_init(&w->left[t], rows) != ERR_OK)
             return ERR_NOMEM;
@@ -206,6 +215,11 @@ void cache_enter_slice(struct cache *c, uint64_t slice)
 {
     assert(slice > c->slice);
     c->slice = slice;
+    /* Whatever is noted by slots is too old for the new one. */
+    for (uint32_t t = 0; t < c->opt.tables; t++)
+        if (c->table[t].readable)
+            slots_settle(&c->table[t].slots,
+                         c->table[t].t->value_bytes + (uint32_t)sizeof(int64_t));
     for (uint32_t i = 0; i < c->opt.workers; i++) {
         memset(c->worker[i].asks, 0, c->opt.nodes * sizeof(uint32_t));
         for (uint32_t t = 0; t < c->opt.tables; t++)
@@ -320,8 +334,10 @@ static void ask(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
  * has added nothing since the clock began, or since a part of the sum left
  * early, a newer version takes the place of an older one. */
 static void note_version(const struct cache *c, uint32_t worker, uint32_t table,
-                         uint64_t row, uint32_t version)
+                         uint64_t row)
 {
+    const struct cache_table *t = &c->table[table];
+    uint64_t slot = slots_of(&t->slots, row);
     struct cache_worker *w = &c->worker[worker];
 
     if (rowset_has(&w->read[table], row) &&
@@ -329,14 +345,14 @@ static void note_version(const struct cache *c, uint32_t worker, uint32_t table,
         return;
     rowset_add(&w->read[table], row);
     rowset_remove(&w->left[table], row);
-    w->basis[table][row] = version;
+    w->basis[table][slot] = t->version[slot];
 }
 
 const void *cache_place(const struct cache *c, uint32_t table, uint64_t row)
 {
     const struct cache_table *t = &c->table[table];
 
-    return t->copy + row * t->t->value_bytes;
+    return t->copy + slots_of(&t->slots, row) * t->t->value_bytes;
 }
 
 bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
@@ -353,7 +369,7 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
             c->worker[worker].ends != table));
     assert(!t->own_clock || c->worker[worker].extra[table] == 0);
     node = cache_node_of(c, table, row);
-    held = t->held[row];
+    held = cache_held(t, row);
     if (held >= c->base) { /* of this slice */
         if (c->opt.consistency->pushes && t->shared &&
             c->node[node].clock[table] > held)
@@ -365,7 +381,7 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
                 *clock = held;
             c->stats.hits++;
             if (t->versions)
-                note_version(c, worker, table, row, t->version[row]);
+                note_version(c, worker, table, row);
             if (c->opt.consistency->bounds)
                 staleness_add(&c->seen,
                               held - 1 - cache_clock(c, worker, table));

@@ -19,7 +19,7 @@ static double key_of(struct cache *c, uint32_t worker, uint32_t table,
     if (p == PRIORITY_ABSOLUTE || p == PRIORITY_RELATIVE)
         change = priority_norm(type, width,
                                update_row(&c->opt.update[worker][table], row));
-    if (p == PRIORITY_RELATIVE && t->held[row] >= c->base)
+    if (p == PRIORITY_RELATIVE && cache_held(t, row) >= c->base)
         size = priority_norm(type, width, cache_place(c, table, row));
     return priority_key(p, change, size, &c->random);
 }

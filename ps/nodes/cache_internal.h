@@ -12,10 +12,12 @@ struct cache_table {
     bool readable;       /* shared or exclusive */
     bool own_clock;      /* MLT_OWN_CLOCK */
     bool early;          /* its sums may leave before the clock ends */
-    unsigned char *copy; /* [rows * value_bytes] */
-    int64_t *held;       /* [rows] clock of the copy; below base: none */
+    struct slots slots;  /* of the rows that ever came; the arrays below are
+                          * reserved for all */
+    unsigned char *copy; /* [slot * value_bytes] */
+    int64_t *held;       /* [slot] clock of the copy; below base: none */
     bool versions;       /* rows come with theirs (FRAME_VERSIONS) */
-    uint32_t *version;   /* [rows] of the copies, where they do */
+    uint32_t *version;   /* [slot] of the copies, where they do */
 };
 
 /* A worker's way through its updates of one shard, and to its drain. */
@@ -44,7 +46,7 @@ struct cache_worker {
     struct rowset *asked; /* [tables] its reads under way or about to be sent */
     uint32_t *asks;       /* [nodes] how many these are, of each shard */
     /* Where rows have versions, [tables]: rows that it has read in this clock,
-     * those of them of which a sum has left early since, and [rows] the
+     * those of them of which a sum has left early since, and [slot] the
      * versions that it read first. */
     struct rowset *read, *left;
     uint32_t **basis;
@@ -99,6 +101,13 @@ bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
 void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,
                       int64_t clock, struct frame_writer *w,
                       unsigned char *bytes, size_t room);
+
+/* The clock of the copy of a row, below that of any slice where there is none.
+ */
+static inline int64_t cache_held(const struct cache_table *t, uint64_t row)
+{
+    return slots_has(&t->slots, row) ? t->held[slots_of(&t->slots, row)] : 0;
+}
 
 static inline uint32_t cache_node_of(const struct cache *c, uint32_t table,
                                      uint64_t row)

@@ -54,12 +54,13 @@ static enum err take_rows(struct cache *c, const struct frame *f,
         return err;
     for (uint32_t i = 0; i < f->count; i++) {
         uint64_t row = frame_row(f, i);
+        uint64_t slot = slots_take(&t->slots, row);
 
-        frame_row_values(f, i, t->copy + row * t->t->value_bytes);
+        frame_row_values(f, i, t->copy + slot * t->t->value_bytes);
         if (t->versions)
-            t->version[row] = frame_row_version(f, i);
-        if (f->clock > t->held[row])
-            t->held[row] = f->clock;
+            t->version[slot] = frame_row_version(f, i);
+        if (f->clock > t->held[slot])
+            t->held[slot] = f->clock;
         if (answer && rowset_has(&c->worker[self].asked[f->table], row)) {
             rowset_remove(&c->worker[self].asked[f->table], row);
             c->worker[self].asks[f->from]--;
@@ -139,12 +140,13 @@ bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
 {
     const struct cache_worker *self = &c->worker[worker];
     const void *sum = update_row(&c->opt.update[worker][table], row);
+    uint32_t version = 0;
 
     if (!c->table[table].versions)
         return frame_add(w, row, sum);
-    return frame_add_version(
-        w, row,
-        rowset_has(&self->read[table], row) ? self->basis[table][row] : 0, sum);
+    if (rowset_has(&self->read[table], row))
+        version = self->basis[table][slots_of(&c->table[table].slots, row)];
+    return frame_add_version(w, row, version, sum);
 }
 
 void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,

@@ -66,7 +66,8 @@ enum err prefetch_list_add(struct prefetch_list *k, uint64_t part, uint64_t row)
 }
 
 void prefetch_list_begin(struct prefetch_list *k, uint64_t part, int64_t clock,
-                         int64_t since, int64_t held[])
+                         int64_t since, const struct slots *slots,
+                         int64_t held[])
 {
     struct prefetch_list_part *l = part < k->parts ? &k->list[part] : NULL;
     size_t kept = 0;
@@ -77,15 +78,16 @@ void prefetch_list_begin(struct prefetch_list *k, uint64_t part, int64_t clock,
     k->seen = 0;
     for (size_t i = 0; l && i < l->n; i++) {
         uint32_t row = l->row[i];
-        uint8_t idle = held[row] < 0 ? l->idle[i] + 1 : 0;
+        int64_t *mark = &held[slots_take(slots, row)];
+        uint8_t idle = *mark < 0 ? l->idle[i] + 1 : 0;
 
         if (idle == PREFETCH_LIST_IDLE_MAX)
             continue;
         l->row[kept] = row;
         l->idle[kept++] = idle;
-        if (held[row] >= since || prefetch_list_is_fetched(held[row], since))
+        if (*mark >= since || prefetch_list_is_fetched(*mark, since))
             continue;
-        held[row] = prefetch_list_asked(clock);
+        *mark = prefetch_list_asked(clock);
         k->wait[k->waits++] = row;
     }
     if (l) {
@@ -95,12 +97,15 @@ void prefetch_list_begin(struct prefetch_list *k, uint64_t part, int64_t clock,
     k->early += k->waits;
 }
 
-void prefetch_list_note(struct prefetch_list *k, uint64_t row, int64_t held[])
+void prefetch_list_note(struct prefetch_list *k, uint64_t row,
+                        const struct slots *slots, int64_t held[])
 {
-    if (held[row] == prefetch_list_asked(k->clock) ||
-        held[row] == prefetch_list_fetched(k->clock))
+    int64_t *mark = &held[slots_take(slots, row)];
+
+    if (*mark == prefetch_list_asked(k->clock) ||
+        *mark == prefetch_list_fetched(k->clock))
         return;
-    held[row] = prefetch_list_asked(k->clock);
+    *mark = prefetch_list_asked(k->clock);
     k->unforeseen++;
     prefetch_list_add(k, k->part, row); /* else it is unforeseen again */
 }

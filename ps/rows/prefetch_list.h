@@ -11,10 +11,10 @@
  * What is known may be wrong. A row that is missing is read when it is needed
  * and known from then on; one that was fetched in vain PREFETCH_LIST_IDLE_MAX
  * times in a row is forgotten. Whether a row is here, asked for or used is
- * noted in an array over all rows, @held, which one thread alone looks at: no
- * lock, no search.
+ * noted in an array by slots, @held, which one thread alone looks at: no lock,
+ * no search.
  *
- *     held[row]   > 0   the worker's clock in which it last used the row
+ *     held[slot]  > 0   the worker's clock in which it last used the row
  *                 < 0   asked for, or fetched, in a clock and not used since
  *
  * One owner: the worker. Pure.
@@ -23,6 +23,7 @@
 #define PS_PREFETCH_LIST_H
 
 #include "base/err.h"
+#include "ps/rows/slots.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,12 +86,15 @@ static inline bool prefetch_list_is_fetched(int64_t mark, int64_t since)
 }
 
 /* The first read of @clock that finds no row: those that are known and were not
- * held since @since become k->wait and are marked as asked for. */
+ * held since @since become k->wait and are marked as asked for; they have slots
+ * from then on. */
 void prefetch_list_begin(struct prefetch_list *k, uint64_t part, int64_t clock,
-                         int64_t since, int64_t held[]);
+                         int64_t since, const struct slots *slots,
+                         int64_t held[]);
 
 /* @row is to be read in k->clock; known for the next time if it was not. One
  * that is asked for in this clock, or was fetched, is. */
-void prefetch_list_note(struct prefetch_list *k, uint64_t row, int64_t held[]);
+void prefetch_list_note(struct prefetch_list *k, uint64_t row,
+                        const struct slots *slots, int64_t held[]);
 
 #endif

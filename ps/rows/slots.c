@@ -24,12 +24,17 @@ static uint64_t pool_entries(uint64_t words)
     return (words * BLOCKS_A_WORD + 1) * BLOCK;
 }
 
-uint64_t slots_bytes_max(uint64_t rows)
+static uint64_t index_bytes(uint64_t rows)
 {
     uint64_t words = words_of(rows);
 
     return words * (sizeof(uint64_t) + sizeof(uint32_t)) +
            pool_entries(words) * sizeof(uint32_t);
+}
+
+uint64_t slots_bytes(uint64_t rows, bool dense)
+{
+    return dense || rows > SLOTS_ROWS_MAX ? 0 : index_bytes(rows);
 }
 
 enum err slots_init(struct slots *s, uint64_t rows, bool dense)
@@ -41,10 +46,10 @@ enum err slots_init(struct slots *s, uint64_t rows, bool dense)
     if (dense || rows > SLOTS_ROWS_MAX)
         return ERR_OK;
     s->state = mem_aligned(LINE_BYTES, sizeof(*s->state));
-    s->known = mem_reserve(slots_bytes_max(rows));
+    s->known = mem_reserve(index_bytes(rows));
     if (!s->state || !s->known) {
         mem_free(s->state);
-        mem_unreserve(s->known, slots_bytes_max(rows));
+        mem_unreserve(s->known, index_bytes(rows));
         memset(s, 0, sizeof(*s));
         return ERR_NOMEM;
     }
@@ -59,7 +64,7 @@ enum err slots_init(struct slots *s, uint64_t rows, bool dense)
 void slots_deinit(struct slots *s)
 {
     if (s->state && !s->state->always) {
-        mem_unreserve(s->known, slots_bytes_max(s->state->rows));
+        mem_unreserve(s->known, index_bytes(s->state->rows));
         mem_free(s->state);
     }
     memset(s, 0, sizeof(*s));
@@ -71,7 +76,7 @@ void slots_forget(struct slots *s)
 
     if (k->dense)
         return;
-    mem_give_back(s->known, slots_bytes_max(k->rows));
+    mem_give_back(s->known, index_bytes(k->rows));
     k->used = k->blocks = 0;
     k->free8 = k->free16 = 0;
 }

@@ -41,8 +41,12 @@ struct slots {
 /* More rows than that are dense always. */
 #define SLOTS_ROWS_MAX ((uint64_t)UINT32_MAX)
 
+/* What is kept of tables of at most so many bytes of values is dense: the pages
+ * that could be saved are not worth an index. */
+#define SLOTS_DENSE_BYTES ((uint64_t)1 << 20)
+
 /* Bytes that the index takes at most. */
-uint64_t slots_bytes_max(uint64_t rows);
+uint64_t slots_bytes(uint64_t rows, bool dense);
 
 /* Nobody has a slot; or @dense for good, which allocates nothing.
  * Errors: ERR_NOMEM. */

@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "mltune/ps.h"
 #include "ps/rows/rule.h"
+#include "ps/rows/slots.h"
 
 #include <stdint.h>
 
@@ -52,6 +53,12 @@ static inline const char *table_name(const struct table *t)
 static inline bool table_is_local(const struct table *t)
 {
     return t->access == MLT_LOCAL;
+}
+
+/* Whether what is kept beside all its rows is dense. */
+static inline bool table_is_small(const struct table *t)
+{
+    return t->rows * t->value_bytes <= SLOTS_DENSE_BYTES;
 }
 
 static inline bool table_is_exclusive(const struct table *t)

@@ -13,20 +13,12 @@ static uint64_t word_count(uint64_t rows)
     return (rows + 63) / 64;
 }
 
-/* Whether the buffer is dense for good. */
-static bool is_dense(uint64_t rows, uint32_t value_bytes, uint64_t dense_bytes)
-{
-    return rows > SLOTS_ROWS_MAX || rows * value_bytes <= dense_bytes;
-}
-
 uint64_t update_bytes(uint64_t rows, uint32_t value_bytes, uint64_t dense_bytes)
 {
     uint64_t words = word_count(rows);
     uint64_t bytes = rows * value_bytes + 8 * words + 8 * word_count(words);
 
-    return is_dense(rows, value_bytes, dense_bytes)
-               ? bytes
-               : bytes + slots_bytes_max(rows);
+    return bytes + slots_bytes(rows, rows * value_bytes <= dense_bytes);
 }
 
 static unsigned char *new_sums(const struct update *u)
@@ -43,7 +35,7 @@ static unsigned char *new_sums(const struct update *u)
 enum err update_init(struct update *u, uint64_t rows, uint32_t value_bytes,
                      uint64_t dense_bytes)
 {
-    bool dense = is_dense(rows, value_bytes, dense_bytes);
+    bool dense = rows * value_bytes <= dense_bytes;
 
     assert(rows >= 1 && value_bytes >= 1);
     memset(u, 0, sizeof(*u));
@@ -52,6 +44,7 @@ enum err update_init(struct update *u, uint64_t rows, uint32_t value_bytes,
     u->value_bytes = value_bytes;
     if (slots_init(&u->slots, rows, dense) != ERR_OK)
         return ERR_NOMEM;
+    u->dense = u->slots.state->dense;
     u->sum = new_sums(u);
     u->touched = mem_calloc(u->words, sizeof(*u->touched));
     u->groups = mem_calloc(word_count(u->words), sizeof(*u->groups));
@@ -83,6 +76,7 @@ void update_clear(struct update *u)
         u->groups[g] = 0;
     }
     slots_settle(&u->slots, u->value_bytes);
+    u->dense = u->slots.state->dense;
 }
 
 bool update_is_empty(const struct update *u)

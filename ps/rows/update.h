@@ -26,14 +26,11 @@ struct update {
     uint64_t *groups;   /* [group words] bit w: touched[w] is not zero */
     uint64_t rows, words;
     uint32_t value_bytes;
+    bool dense; /* for sure; else ask `slots`: this may be a copy from before */
     struct slots slots;
 };
 
-/* Buffers of at most so many bytes of sums are dense: of such a table the pages
- * that are saved are not worth an index. */
-#define UPDATE_DENSE_BYTES ((uint64_t)1 << 20)
-
-/* Bytes that a buffer takes at most, and at least from the start. */
+/* Bytes that a buffer takes at most. */
 uint64_t update_bytes(uint64_t rows, uint32_t value_bytes,
                       uint64_t dense_bytes);
 
@@ -61,16 +58,24 @@ static inline bool update_has(const struct update *u, uint64_t row)
 /* The place of a touched row's sum. */
 static inline void *update_row(const struct update *u, uint64_t row)
 {
-    return u->sum + slots_of(&u->slots, row) * u->value_bytes;
+    uint64_t slot = row;
+
+    if (!__builtin_expect(u->dense, 1))
+        slot = slots_of(&u->slots, row);
+    return u->sum + slot * u->value_bytes;
 }
 
 /* The place for the sum of a row that has none, for the caller to fill: it is
  * touched from now on. */
 static inline void *update_take(struct update *u, uint64_t row)
 {
+    uint64_t slot = row;
+
     u->touched[row >> 6] |= (uint64_t)1 << (row & 63);
     u->groups[row >> 12] |= (uint64_t)1 << (row >> 6 & 63);
-    return u->sum + slots_take(&u->slots, row) * u->value_bytes;
+    if (!__builtin_expect(u->dense, 1))
+        slot = slots_take(&u->slots, row);
+    return u->sum + slot * u->value_bytes;
 }
 
 /* The row has no sum any more. */

@@ -64,9 +64,12 @@ struct stripe *apply_stripe(struct mlt_ps *ps, mlt_table table, uint64_t row)
  * it read no such copy. */
 static const void *seen_by(const struct worker_view *v, uint64_t row)
 {
-    return v->seen && v->asked >= 0 && v->held[row] >= v->needs
-               ? v->seen + row * v->value_bytes
-               : NULL;
+    uint64_t slot;
+
+    if (!v->seen || v->asked < 0 || !slots_has(&v->slots, row))
+        return NULL;
+    slot = slots_of(&v->slots, row);
+    return v->held[slot] >= v->needs ? v->seen + slot * v->value_bytes : NULL;
 }
 
 void apply_everywhere(struct mlt_worker *w, mlt_table table)
@@ -103,11 +106,12 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table)
     }
 }
 
-void apply_read(struct mlt_worker *w, struct worker_view *v, uint64_t row)
+void apply_read(struct mlt_worker *w, struct worker_view *v, uint64_t row,
+                uint64_t slot)
 {
     struct stripe *stripe = apply_stripe(w->ps, v->index, row);
     const struct table *t = v->table;
-    uint64_t at = row * v->value_bytes;
+    uint64_t at = slot * v->value_bytes;
     const unsigned char *from;
 
     stripe_lock(stripe);

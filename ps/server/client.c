@@ -76,15 +76,16 @@ static inline unsigned char *exclusive_row(struct mlt_worker *w,
 static const void *copied_row(struct mlt_worker *w, struct worker_view *v,
                               uint64_t row)
 {
-    unsigned char *copy = v->copy + row * v->value_bytes;
+    uint64_t slot;
 
     if (v->asked < 0 && clock_wait_read(w, v) != 0)
         return NULL;
-    if (v->held[row] < v->needs) {
-        apply_read(w, v, row);
-        v->held[row] = v->holds;
+    slot = slots_take(&v->slots, row);
+    if (v->held[slot] < v->needs) {
+        apply_read(w, v, row, slot);
+        v->held[slot] = v->holds;
     }
-    return copy;
+    return v->copy + slot * v->value_bytes;
 }
 
 /* The row as the others see it plus the worker's own updates of this clock. */
@@ -92,7 +93,8 @@ static const void *row_with_mine(struct worker_view *v, uint64_t row,
                                  const void *shared)
 {
     uint64_t number = view_number(v, row);
-    unsigned char *mine = v->mine + number * v->value_bytes;
+    unsigned char *mine =
+        v->mine + slots_take(&v->slots, number) * v->value_bytes;
 
     memcpy(mine, shared, v->value_bytes);
     if (update_has(&v->update, number))

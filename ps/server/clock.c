@@ -344,6 +344,8 @@ void clock_begin_run(struct mlt_ps *ps)
         atomic_store(&w->task_s, 0);
         for (mlt_table t = 0; t < ps->shape.tables; t++) {
             atomic_store(&w->extra[t], w->view[t].own_clock ? begin : 0);
+            if (w->view[t].slots.state) /* what lies by them is too old now */
+                slots_settle(&w->view[t].slots, view_slot_bytes(&w->view[t]));
             if (w->view[t].updates)
                 begin_clock(w, t);
         }

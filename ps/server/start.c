@@ -33,6 +33,12 @@ static bool notes_held(const struct mlt_ps *ps, const struct table *t)
     return has_copies(ps, t) || (ps->shape.nodes > 1 && t->access != MLT_LOCAL);
 }
 
+/* Whether a worker keeps anything of the rows that it reads. */
+static bool has_slots(const struct mlt_ps *ps, const struct table *t)
+{
+    return notes_held(ps, t) || (t->flags & MLT_READ_MY_WRITES);
+}
+
 /* Buffers of one table over all workers, and the node's chunk pointers. */
 static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
 {
@@ -43,11 +49,13 @@ static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
         return 0;
     if (t->access == MLT_SHARED &&
         !device_has(ps->device, (mlt_table)(t - ps->shape.table)))
-        bytes += update_bytes(t->rows, t->value_bytes, UPDATE_DENSE_BYTES);
+        bytes += update_bytes(t->rows, t->value_bytes, SLOTS_DENSE_BYTES);
     if (has_copies(ps, t))
         bytes += values;
     if (notes_held(ps, t))
         bytes += t->rows * sizeof(int64_t);
+    if (has_slots(ps, t))
+        bytes += slots_bytes(t->rows, table_is_small(t));
     if (shape_gathers(&ps->shape, t))
         bytes += prefetch_list_entries_max(t->rows) * PREFETCH_LIST_ENTRY_BYTES;
     if (ps->shape.nodes == 1 && has_copies(ps, t) && t->rule->revises)
@@ -313,20 +321,21 @@ static enum err new_buffers(struct mlt_ps *ps, struct worker_view *v)
     uint64_t values = t->rows * t->value_bytes;
 
     if (v->updates && update_init(&v->update, t->rows, t->value_bytes,
-                                  UPDATE_DENSE_BYTES))
+                                  SLOTS_DENSE_BYTES))
         return ERR_NOMEM;
-    if (has_copies(ps, t) && !(v->copy = zeroed_lines(values)))
+    if (has_slots(ps, t) &&
+        slots_init(&v->slots, t->rows, table_is_small(t)) != ERR_OK)
         return ERR_NOMEM;
-    if (notes_held(ps, t) && !(v->held = mem_calloc(t->rows, sizeof(*v->held))))
+    if (has_copies(ps, t) && !(v->copy = mem_reserve(values)))
+        return ERR_NOMEM;
+    if (notes_held(ps, t) &&
+        !(v->held = mem_reserve(t->rows * sizeof(*v->held))))
         return ERR_NOMEM;
     if (ps->shape.nodes == 1 && has_copies(ps, t) && t->rule->revises &&
-        !(v->seen = zeroed_lines(values)))
+        !(v->seen = mem_reserve(values)))
         return ERR_NOMEM;
-    if (t->flags & MLT_READ_MY_WRITES) {
-        v->mine = zeroed_lines(values);
-        if (!v->mine)
-            return ERR_NOMEM;
-    }
+    if ((t->flags & MLT_READ_MY_WRITES) && !(v->mine = mem_reserve(values)))
+        return ERR_NOMEM;
     if (shape_gathers(&ps->shape, t)) {
         v->known = mem_alloc(sizeof(*v->known));
         if (!v->known)
@@ -349,11 +358,14 @@ static enum err fill_worker(struct mlt_ps *ps, struct mlt_worker *w)
 
 static void free_view(struct worker_view *v)
 {
+    uint64_t values = v->rows * v->value_bytes;
+
     update_deinit(&v->update);
-    mem_free(v->copy);
-    mem_free(v->held);
-    mem_free(v->mine);
-    mem_free(v->seen);
+    mem_unreserve(v->copy, values);
+    mem_unreserve(v->held, v->rows * sizeof(*v->held));
+    mem_unreserve(v->mine, values);
+    mem_unreserve(v->seen, values);
+    slots_deinit(&v->slots);
     if (v->known)
         prefetch_list_deinit(v->known);
     mem_free(v->known);

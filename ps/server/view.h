@@ -58,16 +58,17 @@ struct worker_view {
     uint64_t node_first, node_count;
     struct prefetch_list *known; /* NULL: it does not */
 
-    /* Copies under ssp, essp, async: a row, and what it held when taken (across
-     * nodes: the worker's own clock when it last had the row;
-     * ps/rows/prefetch_list.h).
+    /* Copies under ssp, essp, async, by slots of the rows that the worker has
+     * read: a row, and what it held when taken (across nodes: the worker's own
+     * clock when it last had the row; ps/rows/prefetch_list.h).
      */
-    unsigned char *copy; /* [rows * value_bytes] or NULL */
-    int64_t *held;       /* [rows] */
+    struct slots slots;  /* where there is any of these arrays */
+    unsigned char *copy; /* [slot * value_bytes] or NULL */
+    int64_t *held;       /* [slot] */
     int64_t asked;       /* own clock, once a read at it was granted; or -1 */
     int64_t needs;       /* a copy that holds less is fetched anew */
     int64_t holds;       /* what a copy taken now holds */
-    unsigned char *mine; /* read_my_writes: [rows * value_bytes] or NULL */
+    unsigned char *mine; /* read_my_writes: [slot * value_bytes] or NULL */
     unsigned char *seen; /* beside the copies, where the rule revises: the row's
                           * gradient sum as of the copy; else NULL */
 
@@ -119,6 +120,13 @@ struct mlt_worker {
 static inline uint64_t view_number(const struct worker_view *v, uint64_t row)
 {
     return __builtin_expect(v->number != NULL, 0) ? v->number[row] : row;
+}
+
+/* Bytes of the arrays that lie by the view's slots, a slot. */
+static inline uint32_t view_slot_bytes(const struct worker_view *v)
+{
+    return (uint32_t)sizeof(int64_t) * !!v->held +
+           v->value_bytes * (!!v->copy + !!v->mine + !!v->seen);
 }
 
 static inline unsigned char *view_row(const struct worker_view *v, uint64_t row)

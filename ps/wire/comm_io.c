@@ -213,9 +213,10 @@ static uint64_t comm_bytes(const struct ps_shape *shape)
 
         if (t->access == MLT_LOCAL)
             continue;
-        bytes += t->rows * (t->value_bytes + sizeof(int64_t));
+        bytes += t->rows * (t->value_bytes + sizeof(int64_t)) +
+                 slots_bytes(t->rows, table_is_small(t));
         if (t->access == MLT_SHARED && shape->consistency->barrier)
-            bytes += shape->workers * update_bytes(t->rows, t->value_bytes, UPDATE_DENSE_BYTES);
+            bytes += shape->workers * update_bytes(t->rows, t->value_bytes, SLOTS_DENSE_BYTES);
         bytes += t->rows / 8 * (shape->workers + 3);
         if (shape->consistency->pushes && !shape->consistency->barrier)
             bytes +=
@@ -254,7 +255,7 @@ static enum err new_cores(struct comm *c)
                                   .consistency = shape->consistency,
                                   .rule = shape->rule,
                                   .options = shape_options(shape),
-                                  .dense_bytes = UPDATE_DENSE_BYTES,
+                                  .dense_bytes = SLOTS_DENSE_BYTES,
                                   .rows = &comm_rows,
                                   .rows_self = c};
     struct cache_options cache = {.node = shape->node,
@@ -263,7 +264,8 @@ static enum err new_cores(struct comm *c)
                                   .table = shape->table,
                                   .tables = (uint32_t)shape->tables,
                                   .consistency = shape->consistency,
-                                  .half = shape->float16};
+                                  .half = shape->float16,
+                                  .dense_bytes = SLOTS_DENSE_BYTES};
     enum err err = new_updates(c);
 
     assert(shape->worker);

@@ -85,7 +85,7 @@ static int64_t held_since(const struct comm *c, const struct mlt_worker *w,
 static const void *place_had(const struct comm *c, const struct worker_view *v,
                              uint64_t row)
 {
-    return v->copy ? v->copy + row * v->value_bytes
+    return v->copy ? v->copy + slots_of(&v->slots, row) * v->value_bytes
                    : cache_place(c->cache, v->index, row);
 }
 
@@ -97,26 +97,40 @@ static bool is_fresher_later(const struct comm *c)
            !c->shape->consistency->barrier;
 }
 
+/* Where the worker notes when it had a row; only of one that is read, or is
+ * known to be, since it has a slot from then on. */
+static int64_t *mark_of(const struct worker_view *v, uint64_t row)
+{
+    return &v->held[slots_take(&v->slots, row)];
+}
+
 /* Where the worker finds a row that it has had, or that was fetched because it
  * was known; else NULL. */
 static const void *row_had(const struct comm *c, const struct mlt_worker *w,
                            struct worker_view *v, uint64_t row)
 {
     int64_t since = held_since(c, w, v);
+    int64_t *mark;
 
-    if (v->held[row] >= since)
-        return place_had(c, v, row);
-    if (!prefetch_list_is_fetched(v->held[row], since) || is_fresher_later(c))
+    if (!slots_has(&v->slots, row))
         return NULL;
-    v->held[row] = w->own_clock;
+    mark = &v->held[slots_of(&v->slots, row)];
+    if (*mark >= since)
+        return place_had(c, v, row);
+    if (!prefetch_list_is_fetched(*mark, since) || is_fresher_later(c))
+        return NULL;
+    *mark = w->own_clock;
     return place_had(c, v, row);
 }
 
 static bool read_cache(struct comm *c, struct mlt_worker *w,
                        struct worker_view *v, uint64_t row)
 {
-    return cache_read(c->cache, w->index, v->index, row,
-                      v->copy ? v->copy + row * v->value_bytes : NULL, NULL);
+    unsigned char *out = NULL;
+
+    if (v->copy)
+        out = v->copy + slots_take(&v->slots, row) * v->value_bytes;
+    return cache_read(c->cache, w->index, v->index, row, out, NULL);
 }
 
 /* Rows of @out that are still NULL, as far as the cache has them; sends for
@@ -133,12 +147,12 @@ static size_t read_missing(struct comm *c, struct mlt_worker *w,
         if (out[i])
             continue;
         if (v->known)
-            prefetch_list_note(v->known, row, v->held);
+            prefetch_list_note(v->known, row, &v->slots, v->held);
         if (!read_cache(c, w, v, row)) {
             missing++;
             continue;
         }
-        v->held[row] = w->own_clock;
+        *mark_of(v, row) = w->own_clock;
         out[i] = place_had(c, v, row);
     }
     return missing;
@@ -159,10 +173,10 @@ static void read_known(struct comm *c, struct mlt_worker *w,
     for (size_t i = 0; i < k->waits; i++) {
         uint32_t row = k->wait[i];
 
-        if (v->held[row] >= held_since(c, w, v) || is_here(c, v, row))
+        if (*mark_of(v, row) >= held_since(c, w, v) || is_here(c, v, row))
             continue;
         if (read_cache(c, w, v, row))
-            v->held[row] = prefetch_list_fetched(k->clock);
+            *mark_of(v, row) = prefetch_list_fetched(k->clock);
         else
             k->wait[kept++] = row;
     }
@@ -215,7 +229,7 @@ static int fetch(struct comm *c, struct mlt_worker *w, struct worker_view *v,
     comm_lock(c);
     if (k && k->clock != w->own_clock)
         prefetch_list_begin(k, w->part, w->own_clock, held_since(c, w, v),
-                            v->held);
+                            &v->slots, v->held);
     while (!(err = run_error(c)) && send_for(c, w, v, n, rows, out)) {
         if (asks_anew(c, w, v, n, rows, out, &missing))
             continue;

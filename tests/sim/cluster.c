@@ -968,9 +968,9 @@ static void make_table(struct cluster *c, uint32_t index)
 }
 
 /* Of every fourth cluster all buffers are dense; of the others none begins so. */
-static uint64_t shard_dense_bytes(const struct cluster *c)
+static uint64_t dense_bytes(const struct cluster *c)
 {
-    return c->seed / 8 % 4 == 0 ? UPDATE_DENSE_BYTES : 0;
+    return c->seed / 8 % 4 == 0 ? SLOTS_DENSE_BYTES : 0;
 }
 
 static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
@@ -984,7 +984,7 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
                                 .tables = ORACLE_TABLES,
                                 .consistency = c->model,
                                 .rule = c->rule,
-                                .dense_bytes = shard_dense_bytes(c),
+                                .dense_bytes = dense_bytes(c),
                                 .rows = &shard_store_rows,
                                 .rows_self = &n->store};
     struct cache_options cache = {.node = index,
@@ -993,7 +993,8 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
                                   .table = c->table,
                                   .tables = ORACLE_TABLES,
                                   .consistency = c->model,
-                                  .half = c->half};
+                                  .half = c->half,
+                                  .dense_bytes = dense_bytes(c)};
 
     n->index = index;
     n->worker = zeroed(c->workers, sizeof(*n->worker));
@@ -1005,7 +1006,7 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
         for (uint32_t t = 0; t < ORACLE_TABLES; t++)
             if (update_init(&n->worker[i].update[t], c->table[t].rows,
                             c->table[t].value_bytes,
-                            shard_dense_bytes(c)) != ERR_OK)
+                            dense_bytes(c)) != ERR_OK)
                 abort();
     }
     cache.update = n->updates;

@@ -6,6 +6,15 @@
 
 enum { ROWS = 50, PART = 3 };
 
+/* Marks lie by rows. */
+static const struct slots *all_rows(void)
+{
+    static struct slots dense;
+
+    assert_int_equal(slots_init(&dense, ROWS, true), ERR_OK);
+    return &dense;
+}
+
 /* The rest of a clock that has begun and reads @n rows: what was asked for
  * comes, and what is read is used. */
 static void end_clock(struct prefetch_list *k, const uint64_t row[], size_t n,
@@ -15,7 +24,7 @@ static void end_clock(struct prefetch_list *k, const uint64_t row[], size_t n,
         held[k->wait[i]] = prefetch_list_fetched(k->clock);
     for (size_t i = 0; i < n; i++) {
         if (!prefetch_list_is_fetched(held[row[i]], k->clock))
-            prefetch_list_note(k, row[i], held);
+            prefetch_list_note(k, row[i], all_rows(), held);
         held[row[i]] = k->clock;
     }
 }
@@ -23,7 +32,7 @@ static void end_clock(struct prefetch_list *k, const uint64_t row[], size_t n,
 static void run_clock(struct prefetch_list *k, int64_t clock,
                       const uint64_t row[], size_t n, int64_t held[])
 {
-    prefetch_list_begin(k, PART, clock, clock, held);
+    prefetch_list_begin(k, PART, clock, clock, all_rows(), held);
     end_clock(k, row, n, held);
 }
 
@@ -47,9 +56,9 @@ static void prefetch_list_first_clock_is_asked_for_in_the_next(void **state)
     prefetch_list_init(&k, ROWS);
     run_clock(&k, 1, read, 4, held);
     assert_int_equal(k.unforeseen, 4);
-    prefetch_list_begin(&k, PART + 1, 2, 2, held);
+    prefetch_list_begin(&k, PART + 1, 2, 2, all_rows(), held);
     assert_int_equal(k.waits, 0);
-    prefetch_list_begin(&k, PART, 3, 3, held);
+    prefetch_list_begin(&k, PART, 3, 3, all_rows(), held);
     expect_waits(&k, want, 4);
     assert_int_equal(k.early, 4);
     prefetch_list_deinit(&k);
@@ -72,7 +81,7 @@ static void prefetch_list_held_rows_are_not_asked_for(void **state)
     held[1] = prefetch_list_fetched(6);
     held[2] = prefetch_list_fetched(4);
     held[3] = 9;
-    prefetch_list_begin(&k, PART, 9, 5, held);
+    prefetch_list_begin(&k, PART, 9, 5, all_rows(), held);
     expect_waits(&k, want, 1);
     prefetch_list_deinit(&k);
 }
@@ -94,17 +103,17 @@ static void prefetch_list_adapts_to_what_is_read(void **state)
     run_clock(&k, clock++, after, 2, held);
     assert_int_equal(k.unforeseen, 3);
     for (int i = 1; i < PREFETCH_LIST_IDLE_MAX; i++) {
-        prefetch_list_begin(&k, PART, clock, clock, held);
+        prefetch_list_begin(&k, PART, clock, clock, all_rows(), held);
         expect_waits(&k, both, 3);
         end_clock(&k, after, 2, held);
         clock++;
     }
-    prefetch_list_begin(&k, PART, clock, clock, held);
+    prefetch_list_begin(&k, PART, clock, clock, all_rows(), held);
     expect_waits(&k, left, 2);
     assert_int_equal(k.entries, 2);
     end_clock(&k, (const uint64_t[]){2, 3, 1}, 3, held);
     clock++;
-    prefetch_list_begin(&k, PART, clock, clock, held);
+    prefetch_list_begin(&k, PART, clock, clock, all_rows(), held);
     expect_waits(&k, again, 3);
     assert_int_equal(k.unforeseen, 4);
     prefetch_list_deinit(&k);
@@ -138,10 +147,10 @@ static void prefetch_list_fetched_row_read_anew_is_one(void **state)
     prefetch_list_init(&k, ROWS);
     assert_int_equal(prefetch_list_add(&k, PART, 8), ERR_OK);
     for (int64_t clock = 1; clock < 10; clock++) {
-        prefetch_list_begin(&k, PART, clock, clock, held);
+        prefetch_list_begin(&k, PART, clock, clock, all_rows(), held);
         assert_int_equal(k.waits, 1);
         held[8] = prefetch_list_fetched(clock);
-        prefetch_list_note(&k, 8, held);
+        prefetch_list_note(&k, 8, all_rows(), held);
         held[8] = clock;
     }
     assert_int_equal(k.entries, 1);
@@ -168,8 +177,8 @@ static void prefetch_list_full_lists_only_know_less(void **state)
     assert_int_equal(k.entries, prefetch_list_entries_max(ROWS));
     run_clock(&k, 1, (const uint64_t[]){8}, 1, held);
     assert_int_equal(k.entries, prefetch_list_entries_max(ROWS));
-    prefetch_list_begin(&k, PREFETCH_LIST_PARTS_MAX + 1, 2, 2, held);
-    prefetch_list_note(&k, 9, held);
+    prefetch_list_begin(&k, PREFETCH_LIST_PARTS_MAX + 1, 2, 2, all_rows(), held);
+    prefetch_list_note(&k, 9, all_rows(), held);
     prefetch_list_deinit(&k);
 }
 
