@@ -35,8 +35,8 @@ void mem_free(void *p);
 int mem_grow(void **items, size_t *capacity, size_t item_size, size_t need);
 
 /* @bytes of zeroed memory of which only the pages that are touched take any:
- * addresses, promised by nobody. NULL as mem_alloc's. Released by mem_unreserve,
- * with the same @bytes; that accepts NULL. */
+ * addresses, promised by nobody. NULL as mem_alloc's. Released by
+ * mem_unreserve, with the same @bytes; that accepts NULL. */
 void *mem_reserve(size_t bytes);
 void mem_unreserve(void *p, size_t bytes);
 

@@ -218,8 +218,8 @@ void cache_enter_slice(struct cache *c, uint64_t slice)
     /* Whatever is noted by slots is too old for the new one. */
     for (uint32_t t = 0; t < c->opt.tables; t++)
         if (c->table[t].readable)
-            slots_settle(&c->table[t].slots,
-                         c->table[t].t->value_bytes + (uint32_t)sizeof(int64_t));
+            slots_settle(&c->table[t].slots, c->table[t].t->value_bytes +
+                                                 (uint32_t)sizeof(int64_t));
     for (uint32_t i = 0; i < c->opt.workers; i++) {
         memset(c->worker[i].asks, 0, c->opt.nodes * sizeof(uint32_t));
         for (uint32_t t = 0; t < c->opt.tables; t++)

@@ -13,8 +13,8 @@
  *   model has no need of a newer one. One that the shard pushes for is as new
  * as the shard's clock. A new slice makes all copies useless at once, since its
  *   clocks begin above all of the last one's.
- * - Copies lie by slots (ps/rows/slots.h), so that a node keeps what its workers
- *   read and not the table. A row keeps its place within a slice.
+ * - Copies lie by slots (ps/rows/slots.h), so that a node keeps what its
+ * workers read and not the table. A row keeps its place within a slice.
  * - A row that is under way for a worker is not asked for again, unless by one
  *   that is behind it (and would be answered earlier); at most SHARD_READS_MAX
  *   rows are under way to a shard, and of one worker its part of them.

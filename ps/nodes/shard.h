@@ -99,7 +99,7 @@ struct shard_options {
     /* Snapshots of gradient sums, a table; 0: two a row
      * and node, at most 16 (ps/nodes/revision.h). */
     uint32_t snapshots_max;
-    uint64_t dense_bytes;   /* of update_init, for sums under barriers */
+    uint64_t dense_bytes; /* of update_init, for sums under barriers */
     const struct shard_rows *rows;
     void *rows_self;
 };

@@ -149,8 +149,7 @@ uint64_t slots_give(const struct slots *s, uint64_t row)
     before = slots_count(s->known[word] & (bit - 1));
     widen(s, word, count);
     list = s->pool + (uint64_t)s->at[word] * BLOCK;
-    memmove(list + before + 1, list + before,
-            (count - before) * sizeof(*list));
+    memmove(list + before + 1, list + before, (count - before) * sizeof(*list));
     list[before] = (uint32_t)k->used;
     s->known[word] |= bit;
     return k->used++;

@@ -2,13 +2,13 @@
  * touched, so that what is kept beside them (sums, copies, clocks) is as long
  * as the touched rows are many and not as the table.
  *
- * A row that is taken first gets the next slot: 0, 1, 2, ... It keeps it, and so
- * its place, until slots_forget. For each 64 rows there is a word of bits, which
- * have one, and a short list of their slots in the order of rows (as a sparse
- * table of Google's sparsehash): 0.2 bytes a row of the table, and 4 to 8 a row
- * that has a slot. *Dense*: a row's slot is its number, and there is no index.
- * That is what it becomes where so much is touched that an index saves nothing,
- * and what it is from the start for small tables.
+ * A row that is taken first gets the next slot: 0, 1, 2, ... It keeps it, and
+ * so its place, until slots_forget. For each 64 rows there is a word of bits,
+ * which have one, and a short list of their slots in the order of rows (as a
+ * sparse table of Google's sparsehash): 0.2 bytes a row of the table, and 4 to
+ * 8 a row that has a slot. *Dense*: a row's slot is its number, and there is no
+ * index. That is what it becomes where so much is touched that an index saves
+ * nothing, and what it is from the start for small tables.
  *
  * Room for all is reserved as addresses; memory is taken by pages as they are
  * touched. The struct may be copied: all copies are one index. One owner at a
@@ -26,8 +26,8 @@ struct slots_state {
     bool dense;
     bool always; /* dense, and never was anything else; shared by all */
     uint64_t rows, words;
-    uint64_t used;   /* slots given */
-    uint64_t blocks; /* of 8 entries of the pool, ever used */
+    uint64_t used;          /* slots given */
+    uint64_t blocks;        /* of 8 entries of the pool, ever used */
     uint32_t free8, free16; /* chains of lists that were outgrown; 0: none */
 };
 

@@ -79,6 +79,16 @@ void update_clear(struct update *u)
     u->dense = u->slots.state->dense;
 }
 
+void *update_place(const struct update *u, uint64_t row)
+{
+    return u->sum + slots_of(&u->slots, row) * u->value_bytes;
+}
+
+void *update_new_place(const struct update *u, uint64_t row)
+{
+    return u->sum + slots_take(&u->slots, row) * u->value_bytes;
+}
+
 bool update_is_empty(const struct update *u)
 {
     for (uint64_t g = 0; g < update_groups(u); g++)

@@ -1,11 +1,11 @@
 /* Update buffers: what one worker has added to one table since its clock began.
  *
- * Two levels of bits say which rows have a sum (a bit a row, a bit for 64 rows),
- * so that whoever applies the sums walks the rows in order. The sums lie by slot
- * (ps/rows/slots.h): those that were ever touched take memory, until so many
- * were that a place for every row, at once and without an index, takes little
- * more; then that is what a buffer has from its next clock on. A small one has
- * it from the start. A sum keeps its place until the buffer is cleared.
+ * Two levels of bits say which rows have a sum (a bit a row, a bit for 64
+ * rows), so that whoever applies the sums walks the rows in order. The sums lie
+ * by slot (ps/rows/slots.h): those that were ever touched take memory, until so
+ * many were that a place for every row, at once and without an index, takes
+ * little more; then that is what a buffer has from its next clock on. A small
+ * one has it from the start. A sum keeps its place until the buffer is cleared.
  *
  * One worker writes; others read it only between two barriers. The struct may
  * be copied, all copies being one buffer.
@@ -55,27 +55,28 @@ static inline bool update_has(const struct update *u, uint64_t row)
     return u->touched[row >> 6] >> (row & 63) & 1;
 }
 
+/* Where the sum of a row lies that has a slot; of any row, which gets one. The
+ * slow parts of update_row and update_take. */
+void *update_place(const struct update *u, uint64_t row);
+void *update_new_place(const struct update *u, uint64_t row);
+
 /* The place of a touched row's sum. */
 static inline void *update_row(const struct update *u, uint64_t row)
 {
-    uint64_t slot = row;
-
     if (!__builtin_expect(u->dense, 1))
-        slot = slots_of(&u->slots, row);
-    return u->sum + slot * u->value_bytes;
+        return update_place(u, row);
+    return u->sum + row * u->value_bytes;
 }
 
 /* The place for the sum of a row that has none, for the caller to fill: it is
  * touched from now on. */
 static inline void *update_take(struct update *u, uint64_t row)
 {
-    uint64_t slot = row;
-
     u->touched[row >> 6] |= (uint64_t)1 << (row & 63);
     u->groups[row >> 12] |= (uint64_t)1 << (row >> 6 & 63);
     if (!__builtin_expect(u->dense, 1))
-        slot = slots_take(&u->slots, row);
-    return u->sum + slot * u->value_bytes;
+        return update_new_place(u, row);
+    return u->sum + row * u->value_bytes;
 }
 
 /* The row has no sum any more. */

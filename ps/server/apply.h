@@ -12,8 +12,8 @@ void apply_own_part(struct mlt_worker *w, mlt_table table);
 /* Applies @w's own buffer to all shards, row by row under their stripes. */
 void apply_everywhere(struct mlt_worker *w, mlt_table table);
 
-/* Takes @w's copy of @row, to its slot, under its stripe: never torn, and of one moment with
- * the gradient sum where the rule revises. */
+/* Takes @w's copy of @row, to its slot, under its stripe: never torn, and of
+ * one moment with the gradient sum where the rule revises. */
 void apply_read(struct mlt_worker *w, struct worker_view *v, uint64_t row,
                 uint64_t slot);
 

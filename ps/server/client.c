@@ -259,11 +259,12 @@ static inline void add_to_update(struct worker_view *v, uint64_t number,
                                  const void *delta)
 {
     check_not_ended(v);
-    if (update_has(&v->update, number))
+    if (update_has(&v->update, number)) {
         rule_accumulate(v->table->type, v->table->width,
                         update_row(&v->update, number), delta);
-    else
-        memcpy(update_take(&v->update, number), delta, v->value_bytes);
+        return;
+    }
+    memcpy(update_take(&v->update, number), delta, v->value_bytes);
 }
 
 /* Rows @row[from .. to) into the cache for writing, as far as that makes sense.

@@ -320,8 +320,8 @@ static enum err new_buffers(struct mlt_ps *ps, struct worker_view *v)
     const struct table *t = v->table;
     uint64_t values = t->rows * t->value_bytes;
 
-    if (v->updates && update_init(&v->update, t->rows, t->value_bytes,
-                                  SLOTS_DENSE_BYTES))
+    if (v->updates &&
+        update_init(&v->update, t->rows, t->value_bytes, SLOTS_DENSE_BYTES))
         return ERR_NOMEM;
     if (has_slots(ps, t) &&
         slots_init(&v->slots, t->rows, table_is_small(t)) != ERR_OK)

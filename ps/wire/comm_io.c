@@ -216,7 +216,8 @@ static uint64_t comm_bytes(const struct ps_shape *shape)
         bytes += t->rows * (t->value_bytes + sizeof(int64_t)) +
                  slots_bytes(t->rows, table_is_small(t));
         if (t->access == MLT_SHARED && shape->consistency->barrier)
-            bytes += shape->workers * update_bytes(t->rows, t->value_bytes, SLOTS_DENSE_BYTES);
+            bytes += shape->workers *
+                     update_bytes(t->rows, t->value_bytes, SLOTS_DENSE_BYTES);
         bytes += t->rows / 8 * (shape->workers + 3);
         if (shape->consistency->pushes && !shape->consistency->barrier)
             bytes +=

@@ -1,6 +1,6 @@
 /* What a node's process takes for a table of 256 MiB of which each of its four
- * workers touches a tenth of the rows, at random: 1, 2 and 4 nodes, processes of
- * their own on this machine; the high-water mark of the kernel (VmHWM).
+ * workers touches a tenth of the rows, at random: 1, 2 and 4 nodes, processes
+ * of their own on this machine; the high-water mark of the kernel (VmHWM).
  *
  * The bound is what issue 16 asks for: the node's part of the state, and beside
  * it (rows touched) x (width + 8 bytes) x 2 + 64 MiB. */
@@ -27,8 +27,8 @@ struct work {
     unsigned nodes, node;
     uint64_t rows, width;
     char *folder;
-    double *taken_mib;  /* [nodes] by the process; seen by all processes */
-    uint64_t *touched;  /* [nodes] rows that some worker of it touched */
+    double *taken_mib; /* [nodes] by the process; seen by all processes */
+    uint64_t *touched; /* [nodes] rows that some worker of it touched */
 };
 
 /* Whether worker @number touches @row. */

@@ -967,7 +967,8 @@ static void make_table(struct cluster *c, uint32_t index)
     table_partition(&c->table[index], c->all_workers);
 }
 
-/* Of every fourth cluster all buffers are dense; of the others none begins so. */
+/* Of every fourth cluster all buffers are dense; of the others none begins so.
+ */
 static uint64_t dense_bytes(const struct cluster *c)
 {
     return c->seed / 8 % 4 == 0 ? SLOTS_DENSE_BYTES : 0;
@@ -1005,8 +1006,7 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
         n->updates[i] = n->worker[i].update;
         for (uint32_t t = 0; t < ORACLE_TABLES; t++)
             if (update_init(&n->worker[i].update[t], c->table[t].rows,
-                            c->table[t].value_bytes,
-                            dense_bytes(c)) != ERR_OK)
+                            c->table[t].value_bytes, dense_bytes(c)) != ERR_OK)
                 abort();
     }
     cache.update = n->updates;

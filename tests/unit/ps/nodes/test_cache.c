@@ -86,8 +86,8 @@ static void open_world(struct world *w, const char *model, unsigned staleness)
     struct cache_options opt = options(w, model);
 
     for (int i = 0; i < WORKERS; i++)
-        assert_int_equal(update_init(&w->update[i], ROWS, w->table.value_bytes, 0),
-                         ERR_OK);
+        assert_int_equal(
+            update_init(&w->update[i], ROWS, w->table.value_bytes, 0), ERR_OK);
     assert_int_equal(cache_new(&opt, &w->cache), ERR_OK);
     cache_begin(w->cache, 1, CLOCK, staleness);
     assert_false(cache_begun(w->cache));

@@ -177,7 +177,8 @@ static void prefetch_list_full_lists_only_know_less(void **state)
     assert_int_equal(k.entries, prefetch_list_entries_max(ROWS));
     run_clock(&k, 1, (const uint64_t[]){8}, 1, held);
     assert_int_equal(k.entries, prefetch_list_entries_max(ROWS));
-    prefetch_list_begin(&k, PREFETCH_LIST_PARTS_MAX + 1, 2, 2, all_rows(), held);
+    prefetch_list_begin(&k, PREFETCH_LIST_PARTS_MAX + 1, 2, 2, all_rows(),
+                        held);
     prefetch_list_note(&k, 9, all_rows(), held);
     prefetch_list_deinit(&k);
 }

@@ -10,8 +10,8 @@
 
 enum { ROWS = 10000 };
 
-/* Whatever order rows come in: each has one slot, slots are given in turn, and a
- * row keeps its own while others come. */
+/* Whatever order rows come in: each has one slot, slots are given in turn, and
+ * a row keeps its own while others come. */
 static void slots_are_kept(void **state)
 {
     static uint32_t slot[ROWS];
@@ -136,8 +136,8 @@ static void update_is_the_same_in_all_forms(void **state)
             row = rng_below(&rng, clock < 4 ? ROWS / 8 : ROWS);
             for (int k = 0; k < 2; k++) {
                 bool has = update_has(u[k], row);
-                double *sum = has ? update_row(u[k], row)
-                                  : update_take(u[k], row);
+                double *sum =
+                    has ? update_row(u[k], row) : update_take(u[k], row);
 
                 *sum = has ? *sum + add : add;
                 if (!first && k == 0) {

@@ -266,7 +266,9 @@ static void update_sum_is_in_the_order_of_workers(void **state)
             bool first = true;
 
             for (unsigned i = 0; i < 3; i++) {
-                assert_int_equal(update_init(&u[i], 2, sizeof(float), i == own ? 8 : 0), ERR_OK);
+                assert_int_equal(
+                    update_init(&u[i], 2, sizeof(float), i == own ? 8 : 0),
+                    ERR_OK);
                 if (!(touched >> i & 1))
                     continue;
                 memcpy(update_take(&u[i], 1), &value[i], sizeof(float));
