@@ -43,10 +43,12 @@ static const char schema[] =
     " \"what a clock is: a mini-batch a worker, a pass over the data, or a pass"
     " cut into that many\"},"
     "\"device\": {\"type\": \"string\", \"default\": \"cpu\","
-    " \"pattern\": \"^(auto|cpu|host|fake|cuda:[0-9]{1,2})$\","
+    " \"pattern\": \"^(cpu|auto|auto:fake|auto:cuda:[0-9]{1,2}|host|fake|"
+    "cuda:[0-9]{1,2})$\","
     " \"description\": \"where the network computes: cpu; cuda:0, the first"
     " GPU (one worker on one node, consistency bsp); auto: that where it is"
-    " there, else cpu (host and fake are for tests)\"},"
+    " there and has room, else cpu; auto:cuda:1: another (host and fake are"
+    " for tests)\"},"
     "\"lambda\": {\"type\": \"number\", \"default\": 0, \"minimum\": 0,"
     " \"description\": \"weight decay: weight of the penalty lambda/2 |w|^2,"
     " biases left out\"}"
@@ -344,21 +346,48 @@ static int make_device(struct nn *m, struct mlt_ps *ps, struct mlt_error *error)
     return settings_fault(&f, error);
 }
 
-/* Where "auto" finds no device, the processor computes. */
+/* The processor computes after all. */
+static void leave_device(struct nn *m, struct mlt_ps *ps)
+{
+    struct nn_lane *lane = &m->lane[0];
+
+    nn_device_free(lane->device);
+    mem_free(lane->outputs);
+    lane->device = NULL;
+    lane->outputs = NULL;
+    m->block = block_of(&m->desc);
+    mlt_ps_device_close(ps);
+}
+
+/* Where "auto" finds no device, or none with room for the network's values and
+ * parameters, the processor computes. */
 static int find_device(struct nn *m, struct mlt_ps *ps, struct mlt_error *error)
 {
+    static const char or_cpu[] = "auto:";
+    const char *name =
+        strcmp(m->device, "auto") == 0 ? "auto:cuda:0" : m->device;
+    bool any = strncmp(name, or_cpu, strlen(or_cpu)) == 0;
     struct mlt_error why = {0};
-    bool any = strcmp(m->device, "auto") == 0;
+    bool found;
     int err;
 
-    if (strcmp(m->device, "cpu") == 0)
+    if (strcmp(name, "cpu") == 0)
         return 0;
-    err = mlt_ps_device(ps, any ? "cuda:0" : m->device, 0, any ? &why : error);
+    err = mlt_ps_device(ps, any ? name + strlen(or_cpu) : name, 0, &why);
+    found = !err;
+    if (!err)
+        err = make_device(m, ps, &why);
+    if (!err)
+        err = mlt_ps_device_plan(ps, &why);
     if (err && any) {
-        log_event(LOG_INFO, "device", "device=cpu why=\"%s\"", why.text);
+        log_event(found ? LOG_WARN : LOG_INFO, "device",
+                  "device=cpu why=\"%s\"", why.text);
+        leave_device(m, ps);
         return 0;
     }
-    return err ? err : make_device(m, ps, error);
+    if (err)
+        *error = why;
+    return err;
 }
 
 static int nn_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)

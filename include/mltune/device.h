@@ -40,6 +40,16 @@ MLT_API int mlt_ps_device(struct mlt_ps *ps, const char *device,
 MLT_API int mlt_ps_on_device(struct mlt_ps *ps, mlt_table table,
                              struct mlt_error *err);
 
+/* Decides now what of the tables stays on the device and what is swapped, by
+ * the memory that is left; else the first lease does. Once, after the last
+ * mlt_ps_on_device and before mlt_ps_start. Errors: no room: in words; nothing
+ * is kept of the device's memory then. */
+MLT_API int mlt_ps_device_plan(struct mlt_ps *ps, struct mlt_error *err);
+
+/* Gives the device up: all tables lie in host memory. Nobody uses its stream
+ * any more. Before mlt_ps_start; without a device nothing happens. */
+MLT_API void mlt_ps_device_close(struct mlt_ps *ps);
+
 /* The device's stream, into which all work on its tables is put (borrowed; its
  * calls: ps/space/space.h); NULL: no device. Before the start, or by the
  * worker. */

@@ -177,7 +177,16 @@ static enum err open_staging(struct mlt_ps *ps, struct fault *f)
                                 (void **)&d->staging, f);
 }
 
-static enum err plan(struct mlt_ps *ps, struct fault *f)
+/* What a plan has taken: others may have use for it where it failed. */
+static void undo_plan(struct device *d)
+{
+    device_swap_close(d);
+    d->ops->free(d->space, d->sums, d->sums_bytes);
+    d->ops->pinned_free(d->space, d->staging, d->staging_bytes);
+    d->sums = d->staging = NULL;
+}
+
+static enum err take_for_plan(struct mlt_ps *ps, struct fault *f)
 {
     struct device *d = ps->device;
     uint64_t state = all_bytes(d), left = memory_left(d);
@@ -195,6 +204,16 @@ static enum err plan(struct mlt_ps *ps, struct fault *f)
     if (!err && d->swaps)
         err = plan_tables(d, memory_left(d), f);
     place_tables(d);
+    return err;
+}
+
+static enum err plan(struct mlt_ps *ps, struct fault *f)
+{
+    struct device *d = ps->device;
+    enum err err = take_for_plan(ps, f);
+
+    if (err)
+        undo_plan(d);
     d->planned = !err;
     d->no_plan = err;
     return err;
@@ -408,4 +427,22 @@ int mlt_ps_on_device(struct mlt_ps *ps, mlt_table table, struct mlt_error *err)
                                           : !ps->device ? "before mlt_ps_device"
                                                         : "no such table");
     return put_table(ps, table, &f) ? ps_give_error(err, &f) : 0;
+}
+
+int mlt_ps_device_plan(struct mlt_ps *ps, struct mlt_error *err)
+{
+    struct fault f = {0};
+
+    if (ps->started || !ps->device || ps->device->planned)
+        ps_misuse("mlt_ps_device_plan: after mlt_ps_start, before "
+                  "mlt_ps_device, or twice");
+    return plan(ps, &f) ? ps_give_error(err, &f) : 0;
+}
+
+void mlt_ps_device_close(struct mlt_ps *ps)
+{
+    if (ps->started)
+        ps_misuse("mlt_ps_device_close: after mlt_ps_start");
+    device_free(ps->device);
+    ps->device = NULL;
 }

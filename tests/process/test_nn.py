@@ -71,6 +71,33 @@ class NnTest(Case):
         config["app"]["device"] = "auto"
         self.assert_code(self.run_config(config, "--state", "auto"), 0)
 
+    def test_auto_computes_here_where_a_device_has_no_room(self):
+        """Too little for the network's values, and too little for two buffers
+        of its largest table: "auto" has the processor's losses, and a device
+        asked for by name is refused at the start."""
+        config = nn_config(max_epochs=1)
+        config["cluster"]["workers"] = 1
+        config["app"]["layers"] = [
+            {"type": "dense", "units": 256}, {"type": "relu"},
+            {"type": "dense", "units": "outputs"}]
+        here = self.run_config(config, "--json", "--state", "cpu")
+        self.assert_code(here, 0)
+        for limit, why in (("64KiB", "no room for its values"),
+                           ("600KiB", "two buffers of the largest table")):
+            config["memory"] = {"device_limit": limit}
+            config["app"]["device"] = "fake"
+            done = self.run_config(config, "--state", "named" + limit)
+            self.assertNotEqual(done.code, 0)
+            self.assertIn(why, done.err)
+            config["app"]["device"] = "auto:fake"
+            done = self.run_config(config, "--json", "--state", "auto" + limit)
+            self.assert_code(done, 0)
+            log = next(self.folder.glob(f"auto{limit}/runs/*/node-0.log"))
+            self.assertIn("device=cpu", log.read_text())
+            self.assertIn(why, log.read_text())
+            for key in ("loss", "metric", "setting", "clocks"):
+                self.assertEqual(done.result[key], here.result[key])
+
     def test_tunes_saves_and_evaluates(self):
         config = nn_config()
         done = self.run_config(config, "--json", "--out", "model")

@@ -289,6 +289,39 @@ static void too_small_a_device_fails_the_run(void **state)
     mlt_ps_free(ps);
 }
 
+/* A plan that fails keeps nothing of the device; given up, the same tables
+ * train in host memory. */
+static void a_plan_that_fails_gives_all_back(void **state)
+{
+    struct mlt_ps *ps = fixture_ps(1, "bsp", "sgd");
+    struct job job = {.clocks = 1};
+    struct space_memory m = {0};
+    struct mlt_error e = {0};
+    struct fault f = {0};
+    struct memory_space *space;
+
+    (void)state;
+    assert_int_equal(mlt_ps_device(ps, "fake", SUMS_BYTES / 2, &e), 0);
+    for (int t = 0; t < TABLES; t++)
+        assert_int_equal(
+            mlt_ps_on_device(
+                ps,
+                fixture_table(ps, names[t], MLT_F32, MLT_SHARED, MLT_OWN_CLOCK),
+                &e),
+            0);
+    space = mlt_ps_stream(ps)->space;
+    assert_int_equal(mlt_ps_device_plan(ps, &e), ERR_LIMIT);
+    assert_non_null(strstr(e.text, "memory.device_limit"));
+    assert_int_equal(space->ops->memory(space, &m, &f), ERR_OK);
+    assert_int_equal(m.used, 0);
+    assert_int_equal(m.pinned, 0);
+    mlt_ps_device_close(ps);
+    assert_null(mlt_ps_stream(ps));
+    fixture_start(ps);
+    assert_int_equal(mlt_ps_run(ps, descend_here, &job), 0);
+    mlt_ps_free(ps);
+}
+
 /* What cannot be on a device is refused with a sentence. */
 static void a_device_wants_one_worker_and_bsp(void **state)
 {
@@ -318,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(branches_on_a_device_are_those_of_the_host),
         cmocka_unit_test(too_small_a_device_fails_the_run),
+        cmocka_unit_test(a_plan_that_fails_gives_all_back),
         cmocka_unit_test(a_device_wants_one_worker_and_bsp),
     };
 
