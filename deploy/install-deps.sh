@@ -29,7 +29,21 @@ for p in $wanted; do
     dpkg-query -W -f='${Status}' "$p" 2>/dev/null |
         grep -q 'install ok installed' || missing="$missing $p"
 done
-[ -z "$missing" ] && exit 0
+
+# Playwright, with which the tests look at the page, runs on Node.js 20 and later;
+# Debian 12 has 18.
+check_node() {
+    major=$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/')
+    [ "${major:-0}" -ge 20 ] && return
+    echo "tests of the page need Node.js 20 or later, found $(node --version 2>/dev/null || echo none):" >&2
+    echo "install it from nodesource.com or nodejs.org, and try again (make demo needs none)" >&2
+    exit 1
+}
+
+if [ -z "$missing" ]; then
+    [ "${1:-}" != --test ] || check_node
+    exit 0
+fi
 
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "missing packages:$missing" >&2
@@ -59,3 +73,4 @@ if ! { $as_root apt-get -qq update &&
     echo "installing failed; the packages are:$missing" >&2
     exit 1
 fi
+[ "${1:-}" != --test ] || check_node
