@@ -204,6 +204,7 @@ struct node_figures {
     char run[RECORD_NAME_MAX];
     unsigned node;
     double up, workers, memory, limit;
+    double device, device_limit, device_in, device_out, device_waits;
     double work_s, wait_s, copy_s, stalled_s, budget_s;
     double sent, received, ignored, updated, got;
 };
@@ -224,6 +225,11 @@ static void copy_node(struct node_figures *f, const char *run, size_t node,
         .workers = b.workers,
         .memory = (double)b.memory_bytes,
         .limit = (double)b.memory_limit_bytes,
+        .device = (double)b.device_bytes,
+        .device_limit = (double)b.device_limit_bytes,
+        .device_in = (double)b.device_bytes_in,
+        .device_out = (double)b.device_bytes_out,
+        .device_waits = (double)b.device_waits,
         .work_s = fmax(b.seconds - b.wait_s, 0),
         .wait_s = b.wait_s,
         .copy_s = b.copy_s,
@@ -251,6 +257,16 @@ static const struct figure node_figures[] = {
                 "Memory of branches, in use."),
     NODE_FIGURE("mltune_node_memory_limit_bytes", "gauge", limit,
                 "Memory that branches may use."),
+    NODE_FIGURE("mltune_node_device_memory_bytes", "gauge", device,
+                "Memory taken of the node's GPU; 0: it uses none."),
+    NODE_FIGURE("mltune_node_device_memory_limit_bytes", "gauge", device_limit,
+                "Memory that may be taken of it."),
+    NODE_FIGURE("mltune_node_device_in_bytes_total", "counter", device_in,
+                "Bytes of tables copied to the GPU."),
+    NODE_FIGURE("mltune_node_device_out_bytes_total", "counter", device_out,
+                "Bytes of tables copied from the GPU."),
+    NODE_FIGURE("mltune_node_device_waits_total", "counter", device_waits,
+                "Times that a table was used and not on its way to the GPU."),
     NODE_FIGURE("mltune_node_work_seconds_total", "counter", work_s,
                 "Time of slices in which workers computed."),
     NODE_FIGURE("mltune_node_wait_seconds_total", "counter", wait_s,

@@ -233,6 +233,10 @@ struct msg_beat {
     uint32_t workers; /* 0: not known */
     uint64_t memory_bytes, memory_reserved_bytes, memory_limit_bytes;
     uint64_t memory_saved_bytes; /* more would all branches take, each alone */
+    /* Of a device, where tables lie on one: taken, and what may be; what came
+     * and went; leases whose table was not on its way yet. */
+    uint64_t device_bytes, device_limit_bytes;
+    uint64_t device_bytes_in, device_bytes_out, device_waits;
     uint64_t chunks_shared, chunks_private, bytes_copied;
     uint64_t bytes_sent, bytes_received; /* control messages */
     uint32_t branches;

@@ -53,6 +53,19 @@ static uint64_t look_at_branches(struct msg_beat *beat, const struct mlt_ps *ps)
     return alone;
 }
 
+static void look_at_device(struct msg_beat *beat, const struct mlt_ps *ps)
+{
+    struct ps_device_stats d;
+
+    if (!ps_device_stats(ps, &d))
+        return;
+    beat->device_bytes = d.used;
+    beat->device_limit_bytes = d.limit;
+    beat->device_bytes_in = d.in;
+    beat->device_bytes_out = d.out;
+    beat->device_waits = d.waits;
+}
+
 void pulse_look(struct pulse *p, const struct mlt_ps *ps)
 {
     struct msg_beat *beat = &p->beat;
@@ -70,6 +83,7 @@ void pulse_look(struct pulse *p, const struct mlt_ps *ps)
     beat->chunks_private = stats.chunks_private;
     beat->bytes_copied = stats.bytes_copied;
     beat->branches = stats.branches;
+    look_at_device(beat, ps);
     alone = look_at_branches(beat, ps);
     beat->memory_saved_bytes =
         alone > stats.held_bytes ? alone - stats.held_bytes : 0;

@@ -386,6 +386,25 @@ enum err device_end_clock(struct mlt_worker *w, mlt_table table)
     return err;
 }
 
+/* ---- what is told -------------------------------------------------------- */
+
+bool ps_device_stats(const struct mlt_ps *ps, struct ps_device_stats *out)
+{
+    const struct device *d = ps->device;
+    struct space_memory m;
+    struct fault f = {0};
+
+    if (!d || d->ops->memory(d->space, &m, &f))
+        return false;
+    *out =
+        (struct ps_device_stats){.used = m.used,
+                                 .limit = m.limit < m.total ? m.limit : m.total,
+                                 .in = d->traffic.in,
+                                 .out = d->traffic.out,
+                                 .waits = d->traffic.waits};
+    return true;
+}
+
 /* ---- before the start ---------------------------------------------------- */
 
 struct space_stream *mlt_ps_stream(struct mlt_ps *ps)

@@ -90,6 +90,17 @@ enum err ps_require_models(const struct mlt_ps *ps, unsigned models,
 /* Sums over the shards; `branches` is the number of live ones. */
 void ps_stats(const struct mlt_ps *ps, struct store_stats *out);
 
+/* Of the device that tables lie on: bytes taken by tables and whoever else
+ * uses its space; what may be taken; what came and went since the start; leases
+ * that found their table not on its way. */
+struct ps_device_stats {
+    uint64_t used, limit, in, out, waits;
+};
+
+/* False: there is no device, or it does not answer. Control thread, between
+ * runs. */
+bool ps_device_stats(const struct mlt_ps *ps, struct ps_device_stats *out);
+
 /* The live branches, in no order; what one of them holds in all shards. Control
  * thread, between runs. */
 size_t ps_branches(const struct mlt_ps *ps);

@@ -22,6 +22,9 @@ double nodes_interval(double run_s)
 
 static size_t const counts[] = {
 #define COUNT(member) offsetof(struct msg_beat, member)
+    COUNT(device_bytes_in),
+    COUNT(device_bytes_out),
+    COUNT(device_waits),
     COUNT(bytes_copied),
     COUNT(bytes_sent),
     COUNT(bytes_received),

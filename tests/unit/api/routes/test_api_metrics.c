@@ -193,6 +193,11 @@ static void metrics_show_nodes_of_runs_that_last(void **state)
     assert_true(has("mltune_node_up{run=\"run-1\",node=\"1\"} 1\n"));
     assert_true(
         has("mltune_node_sent_bytes_total{run=\"run-1\",node=\"1\"} 5000\n"));
+    assert_true(has(
+        "mltune_node_device_memory_bytes{run=\"run-1\",node=\"1\"} 7000\n"));
+    assert_true(
+        has("mltune_node_device_in_bytes_total{run=\"run-1\",node=\"1\"} "
+            "90000\n"));
     assert_true(
         has("mltune_node_work_seconds_total{run=\"run-1\",node=\"1\"} 6\n"));
 #define MISSED "mltune_run_read_missed_clocks"

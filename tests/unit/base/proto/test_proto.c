@@ -172,7 +172,7 @@ static void any_ready(struct rng *r, struct msg_ready *m)
 }
 
 /* The counts of a beat that are all of one type, in the order of the struct. */
-enum { BEAT_COUNTS = 26 };
+enum { BEAT_COUNTS = 31 };
 
 static uint64_t *beat_count(struct msg_beat *m, int i)
 {
@@ -180,6 +180,11 @@ static uint64_t *beat_count(struct msg_beat *m, int i)
                                         &m->memory_reserved_bytes,
                                         &m->memory_limit_bytes,
                                         &m->memory_saved_bytes,
+                                        &m->device_bytes,
+                                        &m->device_limit_bytes,
+                                        &m->device_bytes_in,
+                                        &m->device_bytes_out,
+                                        &m->device_waits,
                                         &m->chunks_shared,
                                         &m->chunks_private,
                                         &m->bytes_copied,

@@ -289,6 +289,33 @@ static void too_small_a_device_fails_the_run(void **state)
     mlt_ps_free(ps);
 }
 
+/* What is told of a device: a swapped state comes and goes, within the limit;
+ * without a device nothing is told. */
+static void a_device_tells_what_it_moves(void **state)
+{
+    const uint64_t limit = (STATE_BYTES + SUMS_BYTES) / 3;
+    struct mlt_ps *ps = new_ps("sgd", "fake", limit);
+    struct mlt_ps *here = new_ps("sgd", NULL, 0);
+    struct ps_device_stats s = {0}, later;
+    struct job job = {.clocks = 2};
+
+    (void)state;
+    assert_false(ps_device_stats(here, &s));
+    assert_true(ps_device_stats(ps, &s));
+    assert_int_equal(s.used + s.in + s.out + s.waits, 0);
+    assert_int_equal(s.limit, limit);
+    assert_int_equal(mlt_ps_run(ps, descend_there, &job), 0);
+    assert_true(ps_device_stats(ps, &s));
+    assert_in_range(s.used, 1, limit);
+    assert_true(s.in > 0 && s.out > 0 && s.waits > 0);
+    assert_int_equal(mlt_ps_run(ps, descend_there, &job), 0);
+    assert_true(ps_device_stats(ps, &later));
+    assert_int_equal(later.used, s.used);
+    assert_true(later.in > s.in && later.out > s.out);
+    mlt_ps_free(ps);
+    mlt_ps_free(here);
+}
+
 /* A plan that fails keeps nothing of the device; given up, the same tables
  * train in host memory. */
 static void a_plan_that_fails_gives_all_back(void **state)
@@ -351,6 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(branches_on_a_device_are_those_of_the_host),
         cmocka_unit_test(too_small_a_device_fails_the_run),
+        cmocka_unit_test(a_device_tells_what_it_moves),
         cmocka_unit_test(a_plan_that_fails_gives_all_back),
         cmocka_unit_test(a_device_wants_one_worker_and_bsp),
     };

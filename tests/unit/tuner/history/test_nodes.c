@@ -11,6 +11,8 @@ static struct msg_beat beat(uint32_t node, uint64_t sent, int reads)
     struct msg_beat b = {.node = node,
                          .workers = 2,
                          .memory_bytes = 4096,
+                         .device_bytes = 512,
+                         .device_bytes_out = 3 * sent,
                          .data_bytes_sent = sent,
                          .data_bytes_received = 2 * sent,
                          .rows_updated = 7,
@@ -50,6 +52,8 @@ static void nodes_sums_go_on_over_a_loss(void **state)
     assert_int_equal(sum.data_bytes_sent, 180);
     assert_int_equal(sum.rows_updated, 14);
     assert_int_equal(sum.memory_bytes, 4096);
+    assert_int_equal(sum.device_bytes, 512);
+    assert_int_equal(sum.device_bytes_out, 540);
     assert_true(sum.wait_s == 1);
     assert_int_equal(sum.staleness.reads, 12);
     assert_int_equal(n.node[1].point[2].sent, 180);
