@@ -229,6 +229,19 @@ static bool take_step(struct search *s)
     return false;
 }
 
+/* A run's first search tries the defaults first: the user, or the application,
+ * has reasons for them. The searcher is told of them as of all others. */
+static bool take_default(struct search *s)
+{
+    struct setting *next = &s->proposals.next;
+
+    if (s->trials.n > 0 || s->plan.retune || s->plan.ordinal > 1 ||
+        proposals_outside(&s->proposals))
+        return false;
+    space_default(&s->trials.space, next);
+    return !proposals_barred(&s->proposals, next);
+}
+
 /* Settings that are judged are no longer running ones for the searcher. */
 static bool any_runs(const struct search *s)
 {
@@ -237,8 +250,8 @@ static bool any_runs(const struct search *s)
     return trials_running(&s->trials, &running, 1) > 0;
 }
 
-/* The next trial's setting: the incumbent, a suggestion, a step of the ladder,
- * the searcher's. False: none, or not now (the board is told to try
+/* The next trial's setting: the incumbent, a suggestion, the default, a step of
+ * the ladder, the searcher's. False: none, or not now (the board is told to try
  * again). */
 static bool propose(struct search *s)
 {
@@ -255,7 +268,8 @@ static bool propose(struct search *s)
         proposals_take(p);
     } else if (suggest_more(s->c)) {
         return false; /* they come first, in the next step */
-    } else if (proposals_outside(p) || p->exhausted || !take_step(s)) {
+    } else if (!take_default(s) &&
+               (proposals_outside(p) || p->exhausted || !take_step(s))) {
         judge_results(&s->judge);
         err =
             proposals_ask(p, s->plan.has_incumbent ? &s->plan.incumbent : NULL,
