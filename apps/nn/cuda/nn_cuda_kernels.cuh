@@ -53,9 +53,9 @@ struct norm_call {
 
 static unsigned grid_for(size_t n)
 {
-    size_t blocks = (n + THREADS - 1) / THREADS;
+    size_t blocks = (n + THREADS - 1) / THREADS, most = GRID_MAX;
 
-    return (unsigned)(blocks < GRID_MAX ? (blocks ? blocks : 1) : GRID_MAX);
+    return (unsigned)(blocks == 0 ? 1 : blocks < most ? blocks : most);
 }
 
 #define EACH(i, n)                                                             \
