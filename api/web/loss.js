@@ -2,21 +2,23 @@
 // points behind it, what was tried faint, over clocks, epochs or time.
 
 import {MARKS, plot} from "./plot.js";
-import {epochAt, logarithmic, pauses, smooth} from "./stats.js";
+import {apart, epochAt, logarithmic, pauses, smooth} from "./stats.js";
 import {count, el, number, short} from "./text.js";
 
 const REACH = [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // of the axis, by the slider's place
 const AXES = {clock: "clock", epoch: "epoch", time: "seconds since the start"};
 
-// Lines of branches out of the columns of a curve, at their places on the axis.
-function lines(columns, x) {
+// Lines of branches out of the columns of a curve, at their places on the axis. Those
+// that waited while others ran are not drawn across that. lineage: where its points are.
+function lines(columns, x, lineage, byTime) {
   const of = new Map();
   columns.branch.forEach((b, i) => {
     if (!of.has(b)) of.set(b, {x: [], y: []});
     of.get(b).x.push(x[i]);
     of.get(b).y.push(number(columns.loss[i]));
   });
-  return [...of.values()];
+  const all = [...x, ...lineage].sort((a, b) => a - b);
+  return [...of.values()].map((line) => ({...line, apart: apart(line.x, all, byTime)}));
 }
 
 function legend() {
@@ -79,7 +81,7 @@ export function lossPlot(id, redo) {
       series: [{label: "points", values: raw ? a.loss : a.loss.map(() => null), colour: "accent", width: 1, alpha: 0.35,
         points: false, breaks},
       {label: "surviving lineage", values: even, colour: "accent", width: 2.5, points: x.length < 2, breaks}],
-      bundles: [{colour: "quiet", alpha: 0.45, lines: lines(curve.others, others)}],
+      bundles: [{colour: "quiet", alpha: 0.45, lines: lines(curve.others, others, x, axis === "time")}],
       marks,
       note: count(a.points, "point") + " of the lineage, " + count(curve.others.points, "point") +
         " of others. Drag to zoom.",

@@ -89,6 +89,7 @@ function drawBundles(u, spec, c) {
       for (let i = 0; i < line.x.length; i++) {
         const v = line.y[i];
         if (!Number.isFinite(v)) { pen = false; continue; }
+        if (line.apart && line.apart.has(i)) pen = false;
         const px = u.valToPos(line.x[i], "x", true);
         const py = Math.max(-1e5, Math.min(1e5, u.valToPos(v, "y", true)));
         if (alone) ctx.rect(px - scale, py - scale, 2 * scale, 2 * scale);
@@ -197,7 +198,7 @@ function options(state, width) {
 
 // spec: {title, name, code (the title is a name), xLabel, yLabel, height, x: [], series: [{label, values,
 // colour, width, dash, kind: "line" | "steps" | "dots", breaks: [[from x, to x]]}], bundles: [{colour,
-// alpha, lines: [{x, y}]}], marks: [], xWhole, yWhole, losses, bands, logAllowed, log, xRange, xTicks(low, high, most) -> [[x, text]],
+// alpha, lines: [{x, y, apart: a Set of the points that are not joined to the one before}]}], marks: [], xWhole, yWhole, losses, bands, logAllowed, log, xRange, xTicks(low, high, most) -> [[x, text]],
 // cut(whether bundles go beyond the top: marked there), zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}. With logAllowed a button
 // makes the axis logarithmic; logWhen() says whether it is before anybody has pressed it.
 export function plot(first, ...tools) {

@@ -133,3 +133,21 @@ export function pauses(x, others, byTime) {
   }
   return out;
 }
+
+// The same of one branch among all: the points that are not joined to the one before.
+// x: its places; all: those of every branch, rising, with its own. -> a Set of indices.
+export function apart(x, all, byTime) {
+  const from = bound(all, x[0]), ends = new Set(pauses(x, all.slice(from), byTime).map(([, to]) => to));
+  return new Set(x.map((v, i) => i).filter((i) => i > 0 && x[i] !== x[i - 1] && ends.has(x[i])));
+}
+
+// How many of rising values lie below v.
+function bound(all, v) {
+  let low = 0, high = all.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (all[middle] < v) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

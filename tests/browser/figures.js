@@ -120,6 +120,14 @@ const overview = {
     assert.deepStrictEqual(pauses(x, [], false), []);             // clocks do not pass then
     assert.deepStrictEqual(pauses([], [], true), []);
   },
+  "nor of a branch that waited for others"({apart}) {
+    const one = [0, 1, 2, 40, 41], two = Array.from({length: 37}, (_, i) => 3 + i);
+    const all = [...one, ...two].sort((a, b) => a - b);
+    assert.deepStrictEqual([...apart(one, all, false)], [3]); // others ran between
+    assert.deepStrictEqual([...apart(two, all, false)], []);
+    assert.deepStrictEqual([...apart([100, 200, 300], [1, 2, 100, 200, 300], false)], []);
+    assert.deepStrictEqual([...apart([5], [5], true)], []);
+  },
   "decisions that say the same are one; others, and those without a reason, are not"({folded}) {
     const d = (decision, text) => ({decision, text}), all = [d("setting", "goes on with 1: the cooldown"), d("setting", "goes on with 2: the cooldown"),
       d("out", "trial 3 is out: the cooldown"), d("out", "trial 3 is out"), d("out", "trial 4 is out")];
