@@ -46,8 +46,9 @@ ELSEWHERE = {
 
 # What `sleep` and `timeout` wait for, by section.
 WAITS = {
+    # The newest of the name: one that has finished lies there, too.
     "Interrupt it and go on": "mltune show demo --json | "
-                              "grep -Eq '\"clocks\": ?[1-9]'",
+                              "grep -Eq '\"status\": ?\"(tuning|training)\"'",
     "Steer a run that is under way": "mltune show long --json | "
                                      "grep -Eq '\"clocks\": ?[1-9]'",
     "Hand over more than one run": "test -e .mltune/serve.sock",
@@ -64,9 +65,9 @@ def ready():
 
 STUBS = {
     "sleep": SLEEP + "time.sleep(float(sys.argv[1]))\nready()\n",
-    # timeout -s INT 5 COMMAND
+    # timeout -s INT 2 COMMAND
     "timeout": SLEEP + """import signal
-if sys.argv[1:4] != ["-s", "INT", "5"]: sys.exit("not as in README.md")
+if sys.argv[1:4] != ["-s", "INT", "2"]: sys.exit("not as in README.md")
 p = subprocess.Popen(sys.argv[4:])
 ready()
 time.sleep(1)
@@ -234,6 +235,11 @@ class Sections(Tour):
         self.assertIn("\nfixed: trains with one setting", said)
 
     def test_interrupt(self):
+        """On all the samples of the reader, so that there is something left to
+        interrupt."""
+        demo = self.place / "docs/examples/demo.json"
+        demo.write_text(demo.read_text().replace("samples=4000",
+                                                 "samples=20000"))
         said = self.follow(*self.READ["interrupt"])
         self.assertIn("finished", said.rpartition("$ mltune resume demo")[2])
 
