@@ -645,8 +645,13 @@ class Reports(unittest.TestCase):
 
         def send(message):
             free = []
-            other = threading.Thread(target=lambda: free.append(
-                node._mutex.acquire(blocking=False)))
+
+            def take():
+                free.append(node._mutex.acquire(blocking=False))
+                if free[0]:
+                    node._mutex.release()
+
+            other = threading.Thread(target=take)
             other.start()
             other.join()
             sent.append((message["kind"], message.get("first"), *free))
