@@ -370,6 +370,17 @@ static void forget_auto(struct config_parse *p)
         json_object_del(p->root, "tunables");
 }
 
+/* They are a service's: no run decides on others. */
+static void point_to_service(struct config_parse *p)
+{
+    for (size_t i = 0; i < p->problems->len; i++)
+        if (strcmp(p->problems->item[i].pointer, "/runs") == 0)
+            snprintf(p->problems->item[i].hint,
+                     sizeof(p->problems->item[i].hint),
+                     "runs.keep is a service's, in its state folder's "
+                     "service.json");
+}
+
 static enum err parse_all(struct config_parse *p,
                           const struct option_list *sets)
 {
@@ -382,6 +393,7 @@ static enum err parse_all(struct config_parse *p,
     if (err)
         return err;
     schema_check(p->schema, p->root, "", p->problems);
+    point_to_service(p);
     if (!json_is_object(p->root))
         return ERR_OK;
     p->c->given = json_deep_copy(p->root);

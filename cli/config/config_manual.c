@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/basics/manual.h"
 #include "cli/config/config_table.h"
+#include "cli/config/service_settings.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -38,9 +39,20 @@ static const char head[] =
     "\\(dqratings.dat\\(dq}}\n"
     ".Sh KEYS\n.Bl -tag -width Ds\n";
 
+static const char service_head[] =
+    ".El\n.Sh SETTINGS OF A SERVICE\n"
+    "A service\n.Pq Xr mltune\\-serve 1 , Xr mltune\\-open 1\n"
+    "has settings of its own, in no run's configuration: one JSON object in\n"
+    ".Pa STATE/" SERVICE_SETTINGS " ,\n"
+    "read when it starts. Options of\n.Nm mltune serve\n"
+    "come before them. Each may be absent, and so may the file.\n.Pp\n"
+    ".Dl {\\(dqruns\\(dq: {\\(dqkeep\\(dq: {\\(dqnumber\\(dq: 500, "
+    "\\(dqage\\(dq: \\(dq30d\\(dq}}}\n"
+    ".Bl -tag -width Ds\n";
+
 static const char tail[] =
     ".El\n.Sh SEE ALSO\n.Xr mltune 1 ,\n.Xr mltune\\-validate 1 ,\n"
-    ".Xr mltune\\-schema 1\n";
+    ".Xr mltune\\-schema 1 ,\n.Xr mltune\\-serve 1\n";
 
 /* ---- one key ------------------------------------------------------------- */
 
@@ -232,14 +244,24 @@ enum err config_manual(const struct registry *r, char **out, struct fault *f)
 {
     const struct schema_place all = {"", "", 0};
     struct text t = {0};
-    json_t *schema;
+    json_t *schema, *of_service;
+    size_t n;
+    const struct config_field *fields = service_settings_table(&n);
     enum err err = config_full_schema(r, &schema, f);
 
     if (err)
         return err;
+    err = config_schema(fields, n, &of_service, f);
+    if (err) {
+        json_decref(schema);
+        return err;
+    }
     text_puts(&t, head);
     add_place(&t, &all, schema);
+    text_puts(&t, service_head);
+    add_place(&t, &all, of_service);
     text_puts(&t, tail);
+    json_decref(of_service);
     json_decref(schema);
     *out = text_take(&t);
     return *out ? ERR_OK : fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));

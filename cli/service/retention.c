@@ -1,14 +1,15 @@
 #include "cli/service/retention.h"
 
+#include "base/file_io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
+#include "cli/config/service_settings.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const int64_t DAY_NS = INT64_C(86400) * 1000000000;
 
 /* Age alone takes runs while none ends. */
 static const time_ns LOOK_EVERY = INT64_C(3600) * 1000000000;
@@ -19,6 +20,53 @@ static const time_ns TURN = 50000000;
 /* One run that cannot be removed keeps no other; but what keeps many may be the
  * journal or the disk, and each takes time and a line of the log. */
 enum { FAILED_MAX = 8 };
+
+/* ---- the rule --------------------------------------------------------------
+ */
+
+enum { SETTINGS_MAX = 1 << 16 };
+
+static enum err read_settings(const char *path, struct service_settings *out,
+                              struct fault *f)
+{
+    struct problems problems = {0};
+    char *text, line[1024];
+    size_t len;
+    enum err err = file_read(path, SETTINGS_MAX, &text, &len, f);
+
+    if (err)
+        return err;
+    err = service_settings_parse(text, len, out, &problems);
+    mem_free(text);
+    for (size_t i = 0; i < problems.len; i++)
+        console_error(
+            "%s", problem_text(&problems.item[i], path, line, sizeof(line)));
+    problems_deinit(&problems);
+    return err ? fault_set(f, err,
+                           "%s: the service begins once it is right (mltune "
+                           "schema --service says what it may hold)",
+                           path)
+               : ERR_OK;
+}
+
+enum err retention_settle(const char *state, struct retention *r,
+                          struct fault *f)
+{
+    struct service_settings s = {.keep_resumable = true};
+    char path[FILE_PATH_MAX];
+    enum err err = file_join(path, state, SERVICE_SETTINGS, f);
+
+    if (!err)
+        err = read_settings(path, &s, f);
+    if (err && err != ERR_NOENT)
+        return err;
+    if (r->number == 0)
+        r->number = s.keep;
+    if (r->age_ns == 0)
+        r->age_ns = (int64_t)(s.keep_age_s * 1e9);
+    r->resumable |= !s.keep_resumable;
+    return ERR_OK;
+}
 
 /* ---- what goes ----------------------------------------------------------- */
 
@@ -36,13 +84,13 @@ size_t retention_first(const struct retention *r, int64_t now_ns,
 {
     size_t i = 0;
 
-    assert(r->days <= RETENTION_DAYS_MAX);
+    assert(r->age_ns >= 0);
     if (n > 1)
         qsort(run, n, sizeof(*run), by_end);
     while (i < n &&
            (run[i].ended_ns > now_ns - RETENTION_GRACE_NS ||
             ((r->number == 0 || i < r->number) &&
-             (r->days == 0 || run[i].ended_ns >= now_ns - r->days * DAY_NS))))
+             (r->age_ns == 0 || run[i].ended_ns >= now_ns - r->age_ns))))
         i++;
     return i;
 }
@@ -124,6 +172,18 @@ static bool ended_then(const struct fleet *fleet,
            ended_ns == gone->ended_ns;
 }
 
+static void log_gone(const struct retention_work *w, const struct retention *r,
+                     const char *id)
+{
+    if (w->next >= w->many)
+        log_event(LOG_WARN, "run_not_kept",
+                  "run=%s reason=\"there are newer ones: %u\"", id, r->number);
+    else
+        log_event(LOG_WARN, "run_not_kept",
+                  "run=%s reason=\"ended before %g days\"", id,
+                  (double)r->age_ns / (double)RETENTION_DAY_NS);
+}
+
 static enum err let_go(const struct retention_work *w,
                        const struct retention *r, struct fleet *fleet,
                        struct fault *f)
@@ -137,11 +197,7 @@ static enum err let_go(const struct retention_work *w,
     err = run ? fleet_remove(fleet, run, f)
               : fleet_remove_unlisted(fleet, gone->id, f);
     if (!err)
-        log_event(LOG_WARN, "run_not_kept", "run=%s reason=\"%s %u%s\"",
-                  gone->id,
-                  w->next >= w->many ? "there are newer ones:" : "ended before",
-                  w->next >= w->many ? r->number : r->days,
-                  w->next >= w->many ? "" : " days");
+        log_gone(w, r, gone->id);
     return err == ERR_BUSY ? ERR_OK : err;
 }
 
@@ -151,7 +207,7 @@ void retention_turn(struct retention_work *w, const struct retention *r,
     time_ns began = clock_monotonic();
     struct fault f = {0};
 
-    if (r->number == 0 && r->days == 0)
+    if (r->number == 0 && r->age_ns == 0)
         return;
     if (!retention_busy(w) && began >= w->look_at)
         look(w, r, fleet);

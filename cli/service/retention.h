@@ -14,13 +14,19 @@
 
 #include "cli/service/fleet.h"
 
-enum { RETENTION_NUMBER_MAX = 1000000, RETENTION_DAYS_MAX = 36500 };
+static const int64_t RETENTION_DAY_NS = INT64_C(86400) * 1000000000;
 
 struct retention {
     uint32_t number; /* so many that have ended stay, the newest; 0: all */
-    uint32_t days;   /* those that ended longer ago go; 0: none */
+    int64_t age_ns;  /* those that ended longer ago go; 0: none */
     bool resumable;  /* also those that could be continued */
 };
+
+/* Fills in what @r does not say from SERVICE_SETTINGS in the state folder
+ * @state, where that is there. All that is wrong with it is said on stderr.
+ * Errors: ERR_INVAL, ERR_IO, ERR_LIMIT, ERR_NOMEM; @r is as it was then. */
+enum err retention_settle(const char *state, struct retention *r,
+                          struct fault *f);
 
 struct retention_run {
     char id[RUN_ID_MAX + 1];

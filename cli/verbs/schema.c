@@ -1,4 +1,5 @@
-/* mltune schema: the JSON schema of the configuration, or its fields as text.
+/* mltune schema: the JSON schema of the configuration or of a service's
+ * settings, or the fields as text.
  */
 #include "base/json/config.h"
 #include "cli/basics/console.h"
@@ -8,13 +9,16 @@
 #include "cli/config/config_table.h"
 #include "cli/config/config_tunables.h"
 #include "cli/config/registry.h"
+#include "cli/config/service_settings.h"
 
 #include <stdio.h>
 
-static bool as_text;
+static bool as_text, of_service;
 
 static const struct option_spec options[] = {
     {"text", 0, OPTION_FLAG, NULL, "the fields as text, for people", &as_text},
+    {"service", 0, OPTION_FLAG, NULL,
+     "of a service's settings, STATE/" SERVICE_SETTINGS, &of_service},
 };
 
 static const struct usage usage = {
@@ -29,9 +33,12 @@ static const struct usage usage = {
 static int print_text(void)
 {
     size_t n;
-    const struct config_field *fields = config_table(&n);
+    const struct config_field *fields =
+        of_service ? service_settings_table(&n) : config_table(&n);
     int code;
 
+    if (of_service)
+        return console_text(config_help(fields, n));
     puts("Configuration (one JSON file); [default]:\n");
     code = console_text(config_help(fields, n));
     if (code != EXIT_DONE)
@@ -44,7 +51,10 @@ static int print_schema(void)
 {
     struct fault f = {0};
     json_t *schema;
-    enum err err = config_full_schema(cli_registry(), &schema, &f);
+    size_t n;
+    const struct config_field *fields = service_settings_table(&n);
+    enum err err = of_service ? config_schema(fields, n, &schema, &f)
+                              : config_full_schema(cli_registry(), &schema, &f);
     int code;
 
     if (err) {

@@ -17,6 +17,7 @@
 #include "cli/basics/verbs.h"
 #include "cli/config/config_table.h"
 #include "cli/config/registry.h"
+#include "cli/config/service_settings.h"
 #include "cli/service/seat.h"
 #include "cli/service/supervisor.h"
 #include "cli/state/replay.h"
@@ -103,14 +104,13 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
         {"uploads", 0, OPTION_TEXT, "SIZE",
          "all uploaded files together (16GiB); 0: none may be", &a->uploads},
         {"keep", 0, OPTION_UINT, "N",
-         "remove submitted runs that have ended but for the N newest (all are "
-         "kept)",
+         SERVICE_KEEP_HELP " (runs.keep.number of STATE/" SERVICE_SETTINGS ")",
          &a->keep},
         {"keep-days", 0, OPTION_UINT, "DAYS",
-         "remove those that ended longer ago (none)", &a->keep_days},
+         SERVICE_KEEP_AGE_HELP " (runs.keep.age)", &a->keep_days},
         {"remove-resumable", 0, OPTION_FLAG, NULL,
-         "--keep and --keep-days also remove runs that could be continued: "
-         "stopped ones, and failed ones with a snapshot or trials",
+         "these also remove runs that could be continued: stopped ones, and "
+         "failed ones with a snapshot or trials (runs.keep.resumable: false)",
          &a->remove_resumable},
         {"silence", 0, OPTION_UINT, "SECONDS",
          "a run whose tuner gives no sign of life for so long is started again "
@@ -164,11 +164,26 @@ static int check_uploads(const struct serve_arguments *a,
     return EXIT_DONE;
 }
 
+static int exit_code_at(enum err err)
+{
+    switch (err) {
+    case ERR_INVAL:
+    case ERR_UNSUPPORTED:
+        return EXIT_CONFIG;
+    case ERR_NOMEM:
+        return EXIT_RUN_FAILED;
+    default:
+        return EXIT_IO;
+    }
+}
+
 static int check_keep(const struct serve_arguments *a, struct retention *out)
 {
     static const char *const name[] = {"keep", "keep-days"};
-    static const uint64_t most[] = {RETENTION_NUMBER_MAX, RETENTION_DAYS_MAX};
+    static const uint64_t most[] = {SERVICE_KEEP_MAX, SERVICE_KEEP_DAYS_MAX};
     const struct option_uint *given[] = {&a->keep, &a->keep_days};
+    struct fault f = {0};
+    enum err err;
 
     for (int i = 0; i < 2; i++)
         if (given[i]->given &&
@@ -176,15 +191,22 @@ static int check_keep(const struct serve_arguments *a, struct retention *out)
             console_error("--%s: expected 1 to %" PRIu64, name[i], most[i]);
             return EXIT_USAGE;
         }
-    if (a->remove_resumable && !a->keep.given && !a->keep_days.given) {
+    *out = (struct retention){
+        .number = a->keep.given ? (uint32_t)a->keep.value : 0,
+        .age_ns = a->keep_days.given
+                      ? (int64_t)a->keep_days.value * RETENTION_DAY_NS
+                      : 0,
+        .resumable = a->remove_resumable};
+    err = retention_settle(a->state, out, &f);
+    if (err) {
+        console_error("%s", f.text);
+        return exit_code_at(err);
+    }
+    if (a->remove_resumable && out->number == 0 && out->age_ns == 0) {
         console_error("--remove-resumable: expected --keep or --keep-days "
                       "beside it; alone it removes nothing");
         return EXIT_USAGE;
     }
-    *out = (struct retention){
-        .number = a->keep.given ? (uint32_t)a->keep.value : 0,
-        .days = a->keep_days.given ? (uint32_t)a->keep_days.value : 0,
-        .resumable = a->remove_resumable};
     return EXIT_DONE;
 }
 
@@ -195,6 +217,7 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
     uint64_t workers = a->workers.given ? a->workers.value : machine_cores("");
     uint64_t memory = machine_memory("") / 2;
     double idle = 0;
+    int code;
     uint64_t silence =
         a->silence.given ? a->silence.value : DEADLINE_TUNER_SIGN_MS / 1000;
 
@@ -228,9 +251,11 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
     }
     o->idle = (time_ns)(idle * 1e9);
     o->leaves_queue = a->leave_queued;
-    if (check_uploads(a, &o->uploads) != EXIT_DONE ||
-        check_keep(a, &o->keep) != EXIT_DONE)
-        return EXIT_USAGE;
+    code = check_uploads(a, &o->uploads);
+    if (code == EXIT_DONE)
+        code = check_keep(a, &o->keep);
+    if (code != EXIT_DONE)
+        return code;
     if (!realpath(a->data, s->data)) {
         console_error("--data %s: no such folder", a->data);
         return EXIT_USAGE;
@@ -454,19 +479,6 @@ static void tear_down(struct service *s)
     signals_close(s->signal_fd);
     talk_hurry(false);
     notify_close(&s->notify);
-}
-
-static int exit_code_at(enum err err)
-{
-    switch (err) {
-    case ERR_INVAL:
-    case ERR_UNSUPPORTED:
-        return EXIT_CONFIG;
-    case ERR_NOMEM:
-        return EXIT_RUN_FAILED;
-    default:
-        return EXIT_IO;
-    }
 }
 
 int verb_serve(int argc, char **argv)

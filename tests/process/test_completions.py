@@ -260,7 +260,9 @@ class Configuration(Case):
         keys = re.findall(r'^\.It Cm "(.*)"$', page.out, re.M)
         keys = {k.replace("\\-", "-") for k in keys}
         schema = json.loads(self.mltune("schema").out)
-        self.assertEqual(keys, paths(schema))
+        of_service = json.loads(self.mltune("schema", "--service").out)
+        self.assertEqual(keys, paths(schema) | paths(of_service))
+        self.assertIn("runs.keep.age", keys)
         self.assertIn("tuner.strategy_settings.eta", keys)
         self.assertIn("tunables.NAME.scale", keys)
         done = subprocess.run(["groff", "-mdoc", "-Tutf8", "-ww"],

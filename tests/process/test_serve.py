@@ -904,6 +904,60 @@ class Retention(Service):
         self.assertEqual(self.folders(), set())
         self.assertIn("run_not_kept run=first", self.end().err)
 
+    def settings(self, text):
+        (self.folder / ".mltune/service.json").write_text(text)
+
+    def test_the_folder_says_what_is_kept(self):
+        """runs.keep of service.json, by number and by age; options of the
+        service come before it."""
+        self.assert_code(self.end(), 143)
+        now = time.time_ns()
+        for i in range(4):
+            self.add(f"old-{i}", ended_ns=now - (10 + i) * 10 ** 12)
+        self.add("halted", "stopped")
+        self.settings('{"runs": {"keep": {"number": 2}}}')
+        self.launch("--keep", "4")
+        time_of_look = {"halted"} | {f"old-{i}" for i in range(4)}
+        self.assertEqual(self.listed(), time_of_look)
+        self.assertNotIn("run_not_kept", self.end().err)
+        self.launch()
+        stay = {"old-0", "old-1", "halted"}
+        self.wait_until(lambda: self.listed() == stay, "the removal")
+        self.assertIn("there are newer ones: 2", self.end().err)
+        self.settings('{"runs": {"keep": {"age": "3h", "resumable": false}}}')
+        self.launch()
+        self.wait_until(lambda: self.listed() == {"old-0"}, "the removal")
+        self.assertIn("run_not_kept run=old-1 reason=\"ended before 0.125 days",
+                      self.end().err)
+
+    def test_settings_that_are_wrong(self):
+        """All mistakes at once, each with its place; nothing starts, nothing
+        goes."""
+        self.assert_code(self.end(), 143)
+        self.add("old")
+        for text, parts in (
+                ('{"runs": {"kep": 1}}',
+                 ("1:11: /runs/kep", 'did you mean "keep"')),
+                ('{"runs": {"keep": {"number": 0, "age": "3 fortnights"}}}',
+                 ("/runs/keep/number: expected", "/runs/keep/age: expected")),
+                ("{", ("service.json:1:2: ", "valid JSON"))):
+            with self.subTest(text):
+                self.settings(text)
+                done = self.mltune("serve", "--listen", "127.0.0.1:0")
+                self.assert_code(done, 78)
+                for part in (*parts, "service.json", "schema --service"):
+                    self.assertIn(part, done.err)
+        self.assertEqual(self.folders(), {"old"})
+        (self.folder / "run.json").write_text(
+            '{"app": {"name": "mlr"}, "runs": {"keep": 3}}')
+        self.assertIn("/runs: expected one of the keys",
+                      (done := self.mltune("validate", "run.json")).err)
+        self.assertIn("service.json", done.err)
+        keys = json.loads(self.mltune("schema", "--service").out)
+        self.assertIn("number", keys["properties"]["runs"]["properties"]
+                      ["keep"]["properties"])
+        self.assertIn("runs.keep.age", self.mltune("man", "config").out)
+
     def test_options_that_are_wrong(self):
         for words, part in (
                 (("--keep", "0"), "--keep: expected 1 to 1000000"),

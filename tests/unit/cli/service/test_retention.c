@@ -53,12 +53,13 @@ static void retention_days_and_number_hold_both(void **state)
     const double age[RUNS] = {1, 2, 3, 4, 5, 6};
 
     (void)state;
-    assert_int_equal(kept((struct retention){.days = 3}, age, RUNS), 3);
-    assert_int_equal(kept((struct retention){.days = 9}, age, RUNS), RUNS);
-    assert_int_equal(kept((struct retention){.days = 3, .number = 2}, age, 6),
-                     2);
-    assert_int_equal(kept((struct retention){.days = 1, .number = 2}, age, 6),
-                     1);
+    assert_int_equal(kept((struct retention){.age_ns = 3 * DAY}, age, RUNS), 3);
+    assert_int_equal(kept((struct retention){.age_ns = 9 * DAY}, age, RUNS),
+                     RUNS);
+    assert_int_equal(
+        kept((struct retention){.age_ns = 3 * DAY, .number = 2}, age, 6), 2);
+    assert_int_equal(
+        kept((struct retention){.age_ns = 1 * DAY, .number = 2}, age, 6), 1);
     assert_int_equal(kept((struct retention){0}, age, RUNS), RUNS);
 }
 
