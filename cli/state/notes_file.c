@@ -6,12 +6,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/run_files.h"
+#include "cli/state/mend.h"
+#include "tuner/history/journal_list_io.h"
 #include "tuner/shell/state_io.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Each byte of a text may be six in JSON. */
 enum {
@@ -90,6 +93,20 @@ static enum err notes_file_write(const char *state, const char *id,
     return err;
 }
 
+/* What the index of the journal shows of the run has other notes. Where the
+ * journal cannot be written, `mltune ls --json` shows those for a while. */
+static void unlist(const char *state, const char *id)
+{
+    char path[FILE_PATH_MAX];
+    struct journal *j = NULL;
+
+    if (file_join(path, state, "mltune.db", NULL) == ERR_OK &&
+        access(path, F_OK) == 0 &&
+        mend_open(state, true, JOURNAL_BUSY_MS, &j, NULL) == ERR_OK)
+        journal_unlist(j, id, NULL);
+    journal_close(j);
+}
+
 enum err notes_file_change(const char *state, const char *id,
                            const json_t *change, json_t **out, struct fault *f)
 {
@@ -109,11 +126,13 @@ enum err notes_file_change(const char *state, const char *id,
                   : fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     }
     json_decref(had);
-    if (err)
+    if (err) {
         json_decref(now);
-    else
-        *out = now;
-    return err;
+        return err;
+    }
+    unlist(state, id);
+    *out = now;
+    return ERR_OK;
 }
 
 void notes_file_tell(const char *id, const struct fault *f, enum err err)

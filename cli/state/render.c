@@ -655,7 +655,7 @@ struct render_rows {
     size_t rows;
 };
 
-static void add_cells(void *ctx, const char *cells)
+static enum err add_cells(void *ctx, const char *cells)
 {
     struct render_rows *r = ctx;
     unsigned column = 0;
@@ -672,6 +672,7 @@ static void add_cells(void *ctx, const char *cells)
         }
         cells += n + (cells[n] == '\t');
     }
+    return ERR_OK;
 }
 
 enum err render_runs(struct source *s, FILE *out, size_t *rows, struct fault *f)

@@ -476,12 +476,11 @@ static enum err take_id(void *ctx, const char *id)
     return ERR_OK;
 }
 
-/* A run is shown as JSON, or as its row of a table. */
+/* A run is shown as a line of JSON, or as its row of a table. */
 struct source_row {
     int64_t began_ns;
-    int64_t key;  /* of the index, which has its JSON; where the others lack */
-    json_t *json; /* owned, or NULL */
-    char *cells;  /* owned, or NULL */
+    int64_t key; /* of the index, which has its JSON; where this lacks: */
+    char *text;  /* owned, or NULL */
 };
 
 struct source_rows {
@@ -492,16 +491,16 @@ struct source_rows {
     size_t replayed;        /* runs whose records were read */
     const json_t *known;    /* members named as runs to leave out; NULL: none */
     struct source_ids read; /* those that are to be read: owned */
+    struct journal *j;      /* borrowed */
 };
 
 /* What the row owns is transferred. */
 static enum err add_row(struct source_rows *rows, struct source_row row)
 {
-    if ((!row.json && !row.cells && !row.key) ||
+    if ((!row.text && !row.key) ||
         mem_grow((void **)&rows->row, &rows->capacity, sizeof(row),
                  rows->len + 1)) {
-        json_decref(row.json);
-        mem_free(row.cells);
+        mem_free(row.text);
         return ERR_NOMEM;
     }
     rows->row[rows->len++] = row;
@@ -510,12 +509,20 @@ static enum err add_row(struct source_rows *rows, struct source_row row)
 
 static void rows_deinit(struct source_rows *rows)
 {
-    for (size_t i = 0; i < rows->len; i++) {
-        json_decref(rows->row[i].json);
-        mem_free(rows->row[i].cells);
-    }
+    for (size_t i = 0; i < rows->len; i++)
+        mem_free(rows->row[i].text);
     mem_free(rows->row);
     mem_free(rows->read.id);
+}
+
+/* The line of @run in `mltune ls --json`, the caller's; NULL: no memory. */
+static char *line_of(const json_t *run)
+{
+    json_t *shown = render_members(run);
+    char *text = shown ? json_write(shown, 0) : NULL;
+
+    json_decref(shown);
+    return text;
 }
 
 static bool is_known(const struct source_rows *rows, const char *id)
@@ -528,19 +535,34 @@ static bool may_wait(const char *status)
     return !status || strcmp(status, run_status_name(RUN_INTERRUPTED)) == 0;
 }
 
+/* Of a damaged entry only the run is believed. */
+static enum err take_damaged(struct source_rows *rows,
+                             const struct journal_listed *l)
+{
+    char *id = NULL;
+    enum err err = journal_listed_id(rows->j, l->key, &id, NULL);
+
+    if (!err && !is_known(rows, id))
+        err = take_id(&rows->read, id);
+    mem_free(id);
+    return err == ERR_NOENT ? ERR_OK : err;
+}
+
 /* An interrupted run may wait in the queue of a service: it is read last. */
 static enum err take_listed(void *ctx, const struct journal_listed *l)
 {
     struct source_rows *rows = ctx;
     struct source_row row = {.began_ns = l->began_ns, .key = l->key};
 
+    if (l->damaged)
+        return take_damaged(rows, l);
     if (is_known(rows, l->id))
         return ERR_OK;
     if (rows->ask && may_wait(l->status))
         return take_id(&rows->read, l->id);
     if (!rows->json) {
         row.key = 0;
-        row.cells = mem_strdup(l->cells);
+        row.text = mem_strdup(l->cells);
     }
     return add_row(rows, row);
 }
@@ -548,47 +570,59 @@ static enum err take_listed(void *ctx, const struct journal_listed *l)
 /* Keeps what was found of a run that has ended, for the next time. That needs
  * no luck: what cannot be written now is found again. */
 static void keep_row(struct journal *writer, const struct replayed *r,
-                     const json_t *run, const char *cells)
+                     const char *json, const char *cells)
 {
-    struct journal_listed l = {
-        .id = r->id, .status = r->status, .cells = cells};
-    char *json = json_write(run, 0);
+    const struct journal_listed l = {
+        .id = r->id, .status = r->status, .cells = cells, .json = json};
 
-    l.json = json;
-    if (json && cells && r->ended && !r->damage[0])
+    if (writer && json && cells && r->ended && !r->damage[0])
         journal_list_put(writer, &l, NULL);
-    mem_free(json);
 }
 
-static enum err add_run_here(struct source *s, struct journal *j,
-                             struct journal *writer, const char *id,
-                             struct source_rows *rows, struct fault *f)
+static enum err read_run_here(struct source *s, struct journal *j,
+                              const char *id, json_t **out, struct fault *f)
 {
     char target[RUN_ID_MAX + 64];
-    struct source_row row = {.json = NULL};
-    json_t *run = NULL;
-    char *cells;
     int status = 0;
     enum err err = read_here(s, j, id, f);
 
     snprintf(target, sizeof(target), "/api/v1/runs/%s", id);
     if (!err)
-        err = get_here(s, target, &status, &run, f);
-    if (!err)
-        err = judge(status, run, &run, f);
+        err = get_here(s, target, &status, out, f);
+    return err ? err : judge(status, *out, out, f);
+}
+
+/* What is shown of run @id by its records; the caller's. @writer may be NULL.
+ */
+static enum err text_here(struct source *s, struct journal *j,
+                          struct journal *writer, const char *id, bool json,
+                          char **out, struct fault *f)
+{
+    json_t *run = NULL;
+    char *line, *cells;
+    enum err err = read_run_here(s, j, id, &run, f);
+
     if (err)
         return err;
-    cells = render_cells(run);
-    if (writer)
-        keep_row(writer, &s->run, run, cells);
+    line = json || writer ? line_of(run) : NULL;
+    cells = !json || writer ? render_cells(run) : NULL;
+    json_decref(run);
+    keep_row(writer, &s->run, line, cells);
+    *out = json ? line : cells;
+    mem_free(json ? cells : line);
+    return *out ? ERR_OK : ERR_NOMEM;
+}
+
+static enum err add_run_here(struct source *s, struct journal *writer,
+                             const char *id, struct source_rows *rows,
+                             struct fault *f)
+{
+    struct source_row row = {.text = NULL};
+    enum err err = text_here(s, rows->j, writer, id, rows->json, &row.text, f);
+
+    if (err)
+        return err;
     row.began_ns = s->run.began_ns;
-    if (rows->json) {
-        row.json = run;
-        mem_free(cells);
-    } else {
-        row.cells = cells;
-        json_decref(run);
-    }
     return add_row(rows, row);
 }
 
@@ -619,7 +653,7 @@ static enum err add_run_there(struct source *s, int64_t began_ns,
     err = source_get(s, target, &run, NULL);
     if (err)
         return err;
-    row.cells = render_cells(run);
+    row.text = rows->json ? line_of(run) : render_cells(run);
     json_decref(run);
     return add_row(rows, row);
 }
@@ -630,9 +664,9 @@ enum { REPLAYS_BESIDE_SERVICE = 32 };
 
 /* A service that fails to answer is not asked again: what is in the folder does
  * not depend on it. */
-static enum err add_run(struct source *s, struct journal *j,
-                        struct journal *writer, const char *id,
-                        struct source_rows *rows, struct fault *f)
+static enum err add_run(struct source *s, struct journal *writer,
+                        const char *id, struct source_rows *rows,
+                        struct fault *f)
 {
     struct source_seen seen = {0};
     enum err err;
@@ -640,8 +674,8 @@ static enum err add_run(struct source *s, struct journal *j,
     if (is_known(rows, id))
         return ERR_OK;
     if (!rows->ask)
-        return add_run_here(s, j, writer, id, rows, f);
-    err = journal_find_run(j, id, see_run, &seen, f);
+        return add_run_here(s, writer, id, rows, f);
+    err = journal_find_run(rows->j, id, see_run, &seen, f);
     if (err)
         return err;
     err = seen.may_wait || rows->replayed++ >= REPLAYS_BESIDE_SERVICE
@@ -649,8 +683,7 @@ static enum err add_run(struct source *s, struct journal *j,
               : ERR_NOENT;
     if (err && err != ERR_NOENT && err != ERR_NOMEM)
         rows->ask = false;
-    return err && err != ERR_NOMEM ? add_run_here(s, j, writer, id, rows, f)
-                                   : err;
+    return err && err != ERR_NOMEM ? add_run_here(s, writer, id, rows, f) : err;
 }
 
 /* Newest first; of two that began at once, as they were found. */
@@ -661,29 +694,61 @@ static int by_age(const void *a, const void *b)
     return (x->began_ns < y->began_ns) - (x->began_ns > y->began_ns);
 }
 
-static enum err add_unlisted(struct source *s, struct journal *j,
-                             struct source_rows *rows, struct fault *f)
+/* An index that SQLite cannot read costs time alone: each run is read. */
+static enum err take_all(struct source_rows *rows, const struct fault *damage,
+                         struct fault *f)
 {
-    struct source_ids *ids = &rows->read;
-    struct journal *writer = NULL;
-    enum err err = journal_each_unlisted(j, take_id, ids, f);
+    int64_t after = 0;
 
-    if (!err && ids->len > 0)
+    console_error("%s: until then each run is read by itself", damage->text);
+    for (size_t i = 0; i < rows->len; i++)
+        mem_free(rows->row[i].text);
+    rows->len = rows->read.len = 0;
+    return journal_each_new(rows->j, &after, take_id, &rows->read, f);
+}
+
+/* The rows that the index has; the other runs are to be read. */
+static enum err take_index(struct source_rows *rows, bool *damaged,
+                           struct fault *f)
+{
+    struct fault why = {0};
+    enum err err = journal_each_listed(rows->j, take_listed, rows, &why);
+
+    if (!err)
+        err = journal_each_unlisted(rows->j, take_id, &rows->read, &why);
+    *damaged = err == ERR_FORMAT;
+    if (*damaged)
+        return take_all(rows, &why, f);
+    return err ? fault_set(f, err, "%s", why.text) : ERR_OK;
+}
+
+static enum err add_unlisted(struct source *s, struct source_rows *rows,
+                             bool damaged, struct fault *f)
+{
+    const struct source_ids *ids = &rows->read;
+    struct journal *writer = NULL;
+    enum err err = ERR_OK;
+
+    if (ids->len > 0 && !damaged)
         (void)mend_open(s->state, true, 0, &writer, NULL);
     for (size_t i = 0; i < ids->len && !err; i++)
-        err = add_run(s, j, writer, ids->id[i], rows, f);
+        err = add_run(s, writer, ids->id[i], rows, f);
     journal_close(writer);
     return err;
 }
 
-/* The rows of the folder, of its journal @j, in their order. */
-static enum err rows_of(struct source *s, struct journal *j,
-                        struct source_rows *rows, struct fault *f)
+/* The rows of the folder, in their order; its journal is open then, or NULL:
+ * the caller's. */
+static enum err rows_here(struct source *s, struct source_rows *rows,
+                          struct fault *f)
 {
-    enum err err = journal_each_listed(j, take_listed, rows, f);
+    bool damaged = false;
+    enum err err = open_here(s, &rows->j, f);
 
     if (!err)
-        err = add_unlisted(s, j, rows, f);
+        err = take_index(rows, &damaged, f);
+    if (!err)
+        err = add_unlisted(s, rows, damaged, f);
     if (err == ERR_NOMEM)
         fault_set(f, err, "%s", err_text(err));
     if (!err && rows->len > 1)
@@ -691,61 +756,61 @@ static enum err rows_of(struct source *s, struct journal *j,
     return err;
 }
 
-static enum err rows_here(struct source *s, struct source_rows *rows,
-                          struct fault *f)
+/* A damaged line is made anew from the run's records. */
+static enum err mend_line(struct source *s, struct source_rows *rows,
+                          int64_t key, char **out, struct fault *f)
 {
-    struct journal *j = NULL;
-    enum err err = open_here(s, &j, f);
+    struct journal *writer = NULL;
+    char *id = NULL;
+    enum err err = journal_listed_id(rows->j, key, &id, f);
 
     if (!err)
-        err = rows_of(s, j, rows, f);
-    journal_close(j);
+        (void)mend_open(s->state, true, 0, &writer, NULL);
+    if (!err)
+        err = text_here(s, rows->j, writer, id, true, out, f);
+    journal_close(writer);
+    mem_free(id);
     return err;
 }
 
-/* Visits a run as JSON: one at a time is in memory. One that was removed
+/* Visits a run's line: one at a time is in memory. One that was removed
  * meanwhile is passed over. */
-static enum err visit_row(struct journal *j, struct source_row *row,
-                          source_run_visit *visit, void *ctx, struct fault *f)
+static enum err visit_row(struct source *s, struct source_rows *rows,
+                          struct source_row *row, source_text_visit *visit,
+                          void *ctx, struct fault *f)
 {
-    json_t *run = row->json;
-    char *text = NULL;
+    char *text = row->text;
     enum err err = ERR_OK;
 
-    row->json = NULL;
-    if (!run) {
-        err = journal_listed_json(j, row->key, &text, f);
-        if (err == ERR_NOENT)
-            return ERR_OK;
-        if (!err)
-            err = json_load(text, strlen(text), &run, NULL, f);
-    }
+    row->text = NULL;
+    if (!text)
+        err = journal_listed_json(rows->j, row->key, &text, f);
+    if (err == ERR_FORMAT)
+        err = mend_line(s, rows, row->key, &text, f);
+    if (err)
+        return err == ERR_NOENT ? ERR_OK : err;
+    err = visit(ctx, text);
     mem_free(text);
-    if (!err)
-        err = visit(ctx, run);
-    json_decref(run);
     return err;
 }
 
 /* Visits the runs of the folder that are not in @known (NULL: none is), newest
  * first. */
 static enum err each_here(struct source *s, const json_t *known,
-                          source_run_visit *visit, void *ctx, struct fault *f)
+                          source_text_visit *visit, void *ctx, struct fault *f)
 {
-    struct source_rows rows = {.json = true, .known = known};
-    struct journal *j = NULL;
-    enum err err = open_here(s, &j, f);
+    struct source_rows rows = {
+        .json = true, .known = known, .ask = s->found && !known};
+    enum err err = rows_here(s, &rows, f);
 
-    if (!err)
-        err = rows_of(s, j, &rows, f);
     for (size_t i = 0; i < rows.len && !err; i++)
-        err = visit_row(j, &rows.row[i], visit, ctx, f);
+        err = visit_row(s, &rows, &rows.row[i], visit, ctx, f);
     rows_deinit(&rows);
-    journal_close(j);
+    journal_close(rows.j);
     return err;
 }
 
-enum err source_each_row(struct source *s, source_row_visit *visit, void *ctx,
+enum err source_each_row(struct source *s, source_text_visit *visit, void *ctx,
                          struct fault *f)
 {
     struct source_rows rows = {.json = false, .ask = s->found};
@@ -754,14 +819,52 @@ enum err source_each_row(struct source *s, source_row_visit *visit, void *ctx,
     assert((!s->url[0] || s->found) && visit);
     err = rows_here(s, &rows, f);
     for (size_t i = 0; i < rows.len && !err; i++)
-        visit(ctx, rows.row[i].cells);
+        err = visit(ctx, rows.row[i].text);
     rows_deinit(&rows);
+    journal_close(rows.j);
+    return err;
+}
+
+/* A run as the interface lists it, borrowed. Whatever else than ERR_OK ends the
+ * visits. */
+typedef enum err run_visit(void *ctx, json_t *run);
+
+/* Visitors of the one kind as such of the other. */
+struct as_json {
+    run_visit *visit;
+    void *ctx;
+};
+
+static enum err visit_as_json(void *ctx, const char *line)
+{
+    const struct as_json *to = ctx;
+    json_t *run = NULL;
+    enum err err = json_load(line, strlen(line), &run, NULL, NULL);
+
+    if (!err)
+        err = to->visit(to->ctx, run);
+    json_decref(run);
+    return err;
+}
+
+struct as_line {
+    source_text_visit *visit;
+    void *ctx;
+};
+
+static enum err visit_as_line(void *ctx, json_t *run)
+{
+    const struct as_line *to = ctx;
+    char *line = line_of(run);
+    enum err err = line ? to->visit(to->ctx, line) : ERR_NOMEM;
+
+    mem_free(line);
     return err;
 }
 
 /* Visits those of @list; @known gets their ids. */
-static enum err each_of(const json_t *list, json_t *known,
-                        source_run_visit *visit, void *ctx)
+static enum err each_of(const json_t *list, json_t *known, run_visit *visit,
+                        void *ctx)
 {
     json_t *run;
     size_t k;
@@ -780,9 +883,10 @@ static enum err each_of(const json_t *list, json_t *known,
 
 /* A service lists so many at most. Those that it does not are over, and older:
  * they are in its folder. */
-static enum err each_there(struct source *s, source_run_visit *visit, void *ctx,
+static enum err each_there(struct source *s, run_visit *visit, void *ctx,
                            struct fault *f)
 {
+    struct as_json rest = {visit, ctx};
     json_t *list = NULL, *known = json_object();
     enum err err = source_list(s, "/api/v1/runs?order=desc", "runs", &list, f);
     bool whole = json_array_size(list) < VIEW_RUNS_MAX;
@@ -791,7 +895,7 @@ static enum err each_there(struct source *s, source_run_visit *visit, void *ctx,
         err = each_of(list, known, visit, ctx);
     json_decref(list);
     if (!err && !whole && s->found)
-        err = each_here(s, known, visit, ctx, f);
+        err = each_here(s, known, visit_as_json, &rest, f);
     else if (!err && !whole)
         console_note("the service lists %d runs; older ones that are over are "
                      "in its state folder",
@@ -800,14 +904,33 @@ static enum err each_there(struct source *s, source_run_visit *visit, void *ctx,
     return err;
 }
 
-enum err source_each_run(struct source *s, source_run_visit *visit, void *ctx,
-                         struct fault *f)
+struct counted {
+    source_text_visit *visit;
+    void *ctx;
+    size_t lines;
+};
+
+static enum err count_line(void *ctx, const char *line)
 {
+    struct counted *c = ctx;
+
+    c->lines++;
+    return c->visit(c->ctx, line);
+}
+
+enum err source_each_line(struct source *s, source_text_visit *visit, void *ctx,
+                          struct fault *f)
+{
+    struct counted c = {visit, ctx, 0};
+    struct as_line line = {visit, ctx};
+    bool there = s->url[0] && !s->found;
     enum err err;
 
     assert(visit);
-    err = s->url[0] ? each_there(s, visit, ctx, f)
-                    : each_here(s, NULL, visit, ctx, f);
+    err = there ? ERR_OK : each_here(s, NULL, count_line, &c, f);
+    /* Where the folder cannot be read, its service may still tell. */
+    if (there || (err && s->found && c.lines == 0))
+        err = each_there(s, visit_as_line, &line, f);
     if (err == ERR_NOMEM)
         fault_set(f, err, "%s", err_text(err));
     return err;
@@ -821,8 +944,14 @@ static enum err append_run(void *ctx, json_t *run)
 enum err source_runs(struct source *s, json_t **out, struct fault *f)
 {
     json_t *list = json_array();
-    enum err err = list ? source_each_run(s, append_run, list, f) : ERR_NOMEM;
+    struct as_json here = {append_run, list};
+    enum err err = list ? ERR_OK : ERR_NOMEM;
 
+    if (!err)
+        err = s->url[0] ? each_there(s, append_run, list, f)
+                        : each_here(s, NULL, visit_as_json, &here, f);
+    if (err == ERR_NOMEM)
+        fault_set(f, err, "%s", err_text(err));
     if (err)
         json_decref(list);
     else

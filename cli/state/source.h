@@ -119,18 +119,16 @@ enum err source_get(struct source *s, const char *target, json_t **out,
  * is found of others that have is kept for the next time, where the journal can
  * be written. A service that was found says what those are that are not over;
  * it may know fewer runs than the folder has. Errors: as source_find's. */
-typedef void source_row_visit(void *ctx, const char *cells);
-enum err source_each_row(struct source *s, source_row_visit *visit, void *ctx,
+typedef enum err source_text_visit(void *ctx, const char *text);
+enum err source_each_row(struct source *s, source_text_visit *visit, void *ctx,
                          struct fault *f);
 
-/* A run as the interface lists it, borrowed. Whatever else than ERR_OK ends the
- * visits. */
-typedef enum err source_run_visit(void *ctx, json_t *run);
-
-/* Visits all runs, newest first; of a state folder one is in memory at a time.
- * Errors: as source_runs', @visit's. */
-enum err source_each_run(struct source *s, source_run_visit *visit, void *ctx,
-                         struct fault *f);
+/* Visits all runs, newest first, each as a line of JSON (render_members),
+ * borrowed; of a state folder as source_each_row does, and one is in memory at
+ * a time. Whatever else than ERR_OK a visit returns ends it. Errors: as
+ * source_runs', @visit's. */
+enum err source_each_line(struct source *s, source_text_visit *visit, void *ctx,
+                          struct fault *f);
 
 /* All runs as the interface lists them, newest first, the caller's array. Those
  * of the folder that a service which was found does not list come behind; of

@@ -9,18 +9,12 @@
 #include "cli/state/render.h"
 
 /* Prints the runs as one array, each as it comes: they may be many. */
-static enum err print_run(void *ctx, json_t *run)
+static enum err print_run(void *ctx, const char *line)
 {
     size_t *printed = ctx;
-    json_t *shown = render_members(run);
-    char *text = shown ? json_write(shown, 0) : NULL;
 
-    json_decref(shown);
-    if (!text)
-        return ERR_NOMEM;
     fputs((*printed)++ ? "," : "[", stdout);
-    fputs(text, stdout);
-    mem_free(text);
+    fputs(line, stdout);
     return ferror(stdout) ? ERR_CANCELED : ERR_OK; /* nobody reads it */
 }
 
@@ -28,7 +22,7 @@ static int print_all(struct source *s)
 {
     struct fault f = {0};
     size_t printed = 0;
-    enum err err = source_each_run(s, print_run, &printed, &f);
+    enum err err = source_each_line(s, print_run, &printed, &f);
 
     if (err == ERR_NOENT && !s->url[0] && !printed)
         err = ERR_OK; /* nothing has run there */

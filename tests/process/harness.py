@@ -129,6 +129,23 @@ def journal_as_failed(state, run):
     db.close()
 
 
+def crc32c_table():
+    """What a byte does to Castagnoli's sum."""
+    table = []
+    for crc in range(256):
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+        table.append(crc)
+    return table
+
+
+def crc32c(data, table=tuple(crc32c_table())):
+    crc = 0xffffffff
+    for byte in data:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 0xff]
+    return crc ^ 0xffffffff
+
+
 class Case(unittest.TestCase):
     maxDiff = None
     # Texts that no log may have.

@@ -1,5 +1,6 @@
 """A journal that is damaged at its head, or as a whole, is mended by whoever
 opens it next; what was damaged keeps its bytes under another name."""
+import contextlib
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ import tarfile
 import time
 
 import test_compat
-from harness import BUILD, Case, endless_config, mlr_config
+from harness import BUILD, Case, crc32c, endless_config, mlr_config
 
 SHIM = BUILD / "tests/faults/shim.so"
 KINDS = "write", "sync", "rename", "unlink", "mkdir"
@@ -18,16 +19,6 @@ EACH = "MLTUNE_STRICT" in os.environ
 # Of SQLite's header the magic word, its page's size, its counts and numbers;
 # of the page behind it how many rows there are, where they are, and one's text.
 BYTES = 0, 16, 28, 60, 68, 100, 104, 4000
-
-
-def crc32c(data):
-    """Castagnoli's, bit by bit."""
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
 
 
 class Mended(Case):
@@ -293,3 +284,73 @@ class Mended(Case):
         self.assertNotIn("mended", done.err)
         self.assertEqual((state / "mltune.db").read_bytes(), before)
         self.assertEqual([p.name for p in state.iterdir()], ["mltune.db"])
+
+
+class Index(Case):
+    """What `mltune ls` shows of runs that have ended is kept in the journal."""
+
+    def setUp(self):
+        super().setUp()
+        config = mlr_config(max_epochs=1)
+        config["tuner"] = {"strategy": "fixed"}
+        config["app"]["data"] = "gen:digits?samples=300&size=8"
+        self.write("config.json", config)
+        for name in "one", "two":
+            self.assert_code(self.mltune("run", "config.json", "-q", "--name",
+                                         name), 0)
+        self.table = self.mltune("ls").out
+        self.lines = self.mltune("ls", "--json").out
+
+    def sql(self, text, *values):
+        db = sqlite3.connect(self.folder / ".mltune/mltune.db")
+        with contextlib.closing(db), db:
+            return db.execute(text, values).fetchall()
+
+    def assert_as_before(self):
+        for words, shown in ((("ls",), self.table),
+                             (("ls", "--json"), self.lines)):
+            done = self.mltune(*words)
+            self.assert_code(done, 0)
+            self.assertEqual((done.out, done.err), (shown, ""))
+
+    def test_a_row_that_is_damaged_is_made_anew(self):
+        """Of its run, in whatever part; nobody sees any of it."""
+        whole = self.sql("SELECT * FROM listed")
+        for part in "cells", "json", "id", "status":
+            for change in ("replace({0}, 'e', 'x')", "substr({0}, 2)", "''"):
+                with self.subTest(part, change=change):
+                    self.sql(f"UPDATE listed SET {part} = "
+                             + change.format(part) + " WHERE run = 1")
+                    self.assert_as_before()
+                    self.assertEqual(self.sql("SELECT * FROM listed"), whole)
+
+    def test_a_row_of_no_run(self):
+        self.sql("UPDATE listed SET run = 77 WHERE run = 1")
+        self.assert_as_before()
+
+    def test_a_page_that_is_damaged_is_told_and_does_no_harm(self):
+        """Its own page, of which SQLite can make nothing: the runs are read, and
+        what to do is said. `mltune recover` makes a folder of them."""
+        self.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        page, = self.sql("SELECT rootpage FROM sqlite_schema "
+                         "WHERE name = 'listed'")[0]
+        with open(self.folder / ".mltune/mltune.db", "r+b") as file:
+            file.seek((page - 1) * 4096)
+            file.write(b"\xff" * 4096)
+        for words, shown in ((("ls",), self.table),
+                             (("ls", "--json"), self.lines)):
+            done = self.mltune(*words)
+            self.assert_code(done, 0)
+            self.assertEqual(done.out, shown)
+            self.assertIn("mltune recover takes what is whole", done.err)
+            self.assertIn("each run is read by itself", done.err)
+        self.assert_code(self.mltune("recover", ".mltune", "--to", "new"), 0)
+        done = self.mltune("ls", "--state", "new")
+        self.assertEqual((done.out, done.err), (self.table, ""))
+
+    def test_notes_that_came_later(self):
+        run = json.loads(self.lines)[0]["run"]
+        self.assert_code(self.mltune("note", run, "late", "--tags", "a"), 0)
+        shown = json.loads(self.mltune("ls", "--json").out)[0]
+        self.assertEqual((shown["note"], shown["tags"]), ("late", ["a"]))
+        self.assertEqual(self.mltune("ls").out, self.table)

@@ -174,7 +174,7 @@ class OfAService(test_serve.Service, Looking):
 
 
 class ManyRuns(harness.Case):
-    RUNS, PAD = 1500, 40000
+    RUNS, PAD = 300, 40000
 
     def setUp(self):
         """A run that has ended, and its row of the index many times over, each
@@ -186,14 +186,20 @@ class ManyRuns(harness.Case):
         db = sqlite3.connect(self.folder / ".mltune/mltune.db")
         run = list(db.execute("SELECT * FROM runs").fetchone())
         row = list(db.execute("SELECT * FROM listed").fetchone())
-        told = {**json.loads(row[5]), "message": "x" * self.PAD}
+        told = {**json.loads(row[5].split("\n")[1]), "message": "x" * self.PAD}
+
+        def summed(name, text):
+            """As the index has its texts, behind their checksum."""
+            data = "\0".join((name, row[3], text)).encode()
+            return f"{harness.crc32c(data):08x}\n{text}"
         for i in range(self.RUNS):
             name, began = f"many-{i:06d}", run[4] + (i + 1) * 1000000
             db.execute("INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,?,NULL)",
                        (1000 + i, name, *run[2:4], began, *run[5:9]))
             db.execute("INSERT INTO listed VALUES (?,?,?,?,?,?)",
-                       (1000 + i, began, name, *row[3:5],
-                        json.dumps({**told, "run": name})))
+                       (1000 + i, began, name, row[3],
+                        summed(name, row[4].split("\n")[1]),
+                        summed(name, json.dumps({**told, "run": name}))))
         db.commit()
         db.close()
 

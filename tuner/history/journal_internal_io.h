@@ -25,15 +25,16 @@ enum statement {
 struct journal {
     sqlite3 *db;
     sqlite3_stmt *statement[STATEMENT_COUNT];
-    int64_t run;          /* key of the run begun here; 0: none */
-    uint64_t seq;         /* of its last record */
-    uint64_t committed;   /* of the last one that other processes see */
-    uint64_t durable;     /* of the last one that is on the disk */
-    uint64_t first;       /* of the oldest one that is there still */
-    uint64_t surplus;     /* of the last one that is needed no more */
-    uint64_t bytes, keep; /* that the records take; that they may */
-    uint64_t added;       /* of them since the last commit */
-    int64_t schema;       /* of the file; a reader changes it not */
+    sqlite3_stmt *listed_json; /* of the index; NULL until it is asked */
+    int64_t run;               /* key of the run begun here; 0: none */
+    uint64_t seq;              /* of its last record */
+    uint64_t committed;        /* of the last one that other processes see */
+    uint64_t durable;          /* of the last one that is on the disk */
+    uint64_t first;            /* of the oldest one that is there still */
+    uint64_t surplus;          /* of the last one that is needed no more */
+    uint64_t bytes, keep;      /* that the records take; that they may */
+    uint64_t added;            /* of them since the last commit */
+    int64_t schema;            /* of the file; a reader changes it not */
     int busy_ms;
     bool open; /* a transaction is open */
     char path[FILE_PATH_MAX];

@@ -483,6 +483,7 @@ void journal_close(struct journal *j)
         return;
     for (int i = 0; i < STATEMENT_COUNT; i++)
         sqlite3_finalize(j->statement[i]);
+    sqlite3_finalize(j->listed_json);
     code = sqlite3_close(j->db); /* an open transaction is rolled back */
     assert(code == SQLITE_OK);
     (void)code;
