@@ -904,7 +904,7 @@ static enum err each_there(struct source *s, run_visit *visit, void *ctx,
     return err;
 }
 
-struct counted {
+struct counted_lines {
     source_text_visit *visit;
     void *ctx;
     size_t lines;
@@ -912,7 +912,7 @@ struct counted {
 
 static enum err count_line(void *ctx, const char *line)
 {
-    struct counted *c = ctx;
+    struct counted_lines *c = ctx;
 
     c->lines++;
     return c->visit(c->ctx, line);
@@ -921,7 +921,7 @@ static enum err count_line(void *ctx, const char *line)
 enum err source_each_line(struct source *s, source_text_visit *visit, void *ctx,
                           struct fault *f)
 {
-    struct counted c = {visit, ctx, 0};
+    struct counted_lines c = {visit, ctx, 0};
     struct as_line line = {visit, ctx};
     bool there = s->url[0] && !s->found;
     enum err err;
