@@ -1,6 +1,7 @@
 #include "cli/basics/manual.h"
 
 #include "base/text.h"
+#include "cli/basics/examples.h"
 #include "cli/basics/verbs.h"
 
 #include <assert.h>
@@ -72,6 +73,21 @@ static void add_details(struct text *t, const char *details)
     text_puts(t, "\n.Ed\n");
 }
 
+static void add_examples(struct text *t, const char *verb)
+{
+    const struct example *e = example_of(verb, 0);
+
+    if (e)
+        text_puts(t, ".Sh EXAMPLES\n");
+    for (size_t i = 0; (e = example_of(verb, i)); i++) {
+        text_puts(t, ".Bd -literal\n$ ");
+        manual_plain(t, e->line);
+        text_puts(t, *e->what ? "\n    " : "");
+        manual_plain(t, e->what);
+        text_puts(t, "\n.Ed\n");
+    }
+}
+
 char *manual_page(const struct usage *u)
 {
     const struct verb *verb = verb_find(u->verb);
@@ -105,6 +121,8 @@ char *manual_page(const struct usage *u)
         add_option(&t, &u->option[i]);
     for (size_t i = 0; i < n; i++)
         add_option(&t, &common[i]);
-    text_puts(&t, ".El\n.Sh SEE ALSO\n.Xr mltune 1\n");
+    text_puts(&t, ".El\n");
+    add_examples(&t, u->verb);
+    text_puts(&t, ".Sh SEE ALSO\n.Xr mltune 1\n");
     return text_take(&t);
 }

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/basics/console.h"
+#include "cli/basics/examples.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/verbs.h"
 
@@ -53,6 +54,17 @@ static void help_option(struct text *t, const struct option_spec *o)
         text_printf(t, "%s\n%*s%s\n", left, HELP_COLUMN, "", o->help);
 }
 
+static void help_examples(struct text *t, const char *verb)
+{
+    const struct example *e = example_of(verb, 0);
+
+    if (e)
+        text_puts(t, "\nExamples:\n");
+    for (size_t i = 0; (e = example_of(verb, i)); i++)
+        text_printf(t, "  %s%s%s\n", e->line, *e->what ? "\n      " : "",
+                    e->what);
+}
+
 /* Owned by the caller (mem_free); NULL when out of memory. */
 static char *help_text(const struct usage *u)
 {
@@ -71,6 +83,7 @@ static char *help_text(const struct usage *u)
         help_option(&t, &u->option[i]);
     for (size_t i = 0; i < COMMON; i++)
         help_option(&t, &common[i]);
+    help_examples(&t, u->verb);
     return text_take(&t);
 }
 

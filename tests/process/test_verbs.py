@@ -69,12 +69,27 @@ class Manual(Case):
             self.assertIn("help", options)
             for option in options:
                 self.assertIn("Fl \\-" + option.replace("-", "\\-"), page.out)
+            told = self.mltune(verb, "--help").out.split("\nExamples:\n")[1]
+            for line in re.findall(r"^  (mltune .*)", told, re.M):
+                self.assertIn(
+                    "$ " + line.replace("\\", "\\e").replace("-", "\\-"),
+                    page.out.split(".Sh EXAMPLES")[1])
             if shutil.which("groff"):
                 done = subprocess.run(
                     ["groff", "-mdoc", "-Tutf8", "-ww"], input=page.out,
                     capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual(done.stderr, "", verb)
         self.assert_code(self.mltune("man", "frobnicate"), 2)
+
+    def test_the_overviews_examples_are_taken(self):
+        """Those of each verb's own page a unit test parses."""
+        page = (ROOT / "docs/man/mltune.1").read_text()
+        lines = re.findall(r"^\.Dl \$ mltune (.*)", page, re.M)
+        self.assertGreater(len(lines), 4)
+        for line in lines:
+            words = line.replace("\\-", "-").split(" | ")[0].split()
+            done = self.mltune(*words, "--help")
+            self.assert_code(done, 0)
 
 
 class Doctor(Case):
