@@ -18,11 +18,19 @@
       "`ready` of a node (`cluster.ready_timeout`, `app.ready_timeout`): it "  \
       "loads its data",                                                        \
       "it is killed; the run ends")                                            \
+    X(LATE_READY, 600000,                                                      \
+      "the same of a run whose `stop.max_time` is over, and that has a "       \
+      "snapshot: its model is to be written",                                  \
+      "the run ends")                                                          \
     X(CLOCK, 21600000,                                                         \
       "the next clock of a slice (programs: `app.clock_timeout`)",             \
       "the node is killed, and started again")                                 \
     X(ANSWER, 3600000,                                                         \
       "any other answer of a node: fork, snapshot, model, restore",            \
+      "the node is killed, and started again")                                 \
+    X(NODE_END, 600000, "the next clock of a node whose run is to end",        \
+      "the node is killed, and started again")                                 \
+    X(NODE_END_SILENCE, 30000, "a word of a node whose run is to end",         \
       "the node is killed, and started again")                                 \
     X(PROGRAM_END, 30000, "the clock of a program whose run is to end",        \
       "the program is killed")                                                 \

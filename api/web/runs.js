@@ -5,7 +5,7 @@ import {needs} from "./me.js";
 import {noteBrief, tagLinks} from "./notes.js";
 import {submitRun} from "./newrun.js";
 import {finder, ordered, ORDERS} from "./search.js";
-import {button, chip, count, duration, el, ENDED, link, number, put, QUEUED, runHref,
+import {begunSeconds, button, chip, count, duration, el, ENDED, link, number, put, QUEUED, runHref,
   runSeconds, short, timeLeft} from "./text.js";
 
 const PAGE = 100;        // of the newest runs, read each time
@@ -21,7 +21,7 @@ export function part(run) {
   if (!run.stop) return null;
   if (run.stop.max_epochs) parts.push(run.epochs / run.stop.max_epochs);
   const time = number(run.stop.max_time);
-  if (Number.isFinite(time)) parts.push(runSeconds(run) / time);
+  if (Number.isFinite(time)) parts.push(begunSeconds(run) / time);
   const known = parts.filter(Number.isFinite);
   return known.length > 0 ? Math.min(1, Math.max(...known)) : null;
 }

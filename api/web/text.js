@@ -116,6 +116,12 @@ export function runSeconds(run) {
   return run.first_clock_at ? number(run.seconds) - number(run.paused_seconds) : NaN;
 }
 
+// The same since the run's beginning, which is what its time limit counts.
+export function begunSeconds(run) {
+  const before = (Date.parse(run.first_clock_at) - Date.parse(run.started_at)) / 1000;
+  return runSeconds(run) + (before > 0 ? before : 0);
+}
+
 // At most how long the run still takes: what its limits leave, at the pace of
 // the training so far. null where no limit says.
 export function timeLeft(run) {
@@ -123,7 +129,7 @@ export function timeLeft(run) {
   const spent = runSeconds(run);
   const left = [];
   const {max_time: time = null, max_epochs: epochs} = run.stop || {}; // not known in a queue
-  if (time !== null && Number.isFinite(number(time))) left.push(number(time) - spent);
+  if (time !== null && Number.isFinite(number(time))) left.push(number(time) - begunSeconds(run));
   const training = spent - number(run.tuning.seconds);
   if (epochs && run.epochs > 0 && training > 0)
     left.push(training / run.epochs * (epochs - run.epochs));

@@ -75,6 +75,7 @@ static enum err take_record(void *ctx, const struct record *record,
     struct session *s = ctx;
     enum err err;
 
+    s->recorded = clock_monotonic();
     if (record->kind == RECORD_DECISION)
         log_decision(&record->decision);
     if (record->kind == RECORD_DECISION && !s->o->quiet &&
@@ -341,6 +342,8 @@ static enum err make_tuner(struct session *s, unsigned restarts,
         t.resume = &s->history;
     t.resume_reason = s->reason;
     t.restarts = restarts;
+    if (restarts > 0)
+        t.lost_s = (double)(clock_monotonic() - s->recorded) * 1e-9;
     t.run = s->folder.id;
     t.snapshot_dir = s->snapshot_dir;
     t.model_dir = s->model_dir;
@@ -458,6 +461,7 @@ static enum err set_up(struct session *s, struct fault *f)
     /* What a service shows is what was said last. */
     s->progress.plain &= !job_exists(s->state, s->folder.id);
     s->watching = true;
+    s->recorded = clock_monotonic();
     session_tensorboard_begin(s);
     err = make_tuner(s, 0, &s->tuner, f);
     if (!err)
@@ -475,17 +479,16 @@ static enum err set_up(struct session *s, struct fault *f)
 
 /* ---- the run ------------------------------------------------------------- */
 
-/* Seconds that a program may take for what is @pointer in the configuration,
- * where it has a default; @by: what bounds them, @name or the whole run's time,
- * since nobody else counts before the first clock. */
-static double time_for(const struct session *s, const char *pointer,
-                       const char *name, const char **by)
+/* Seconds that a program may take for its `hello`; @by: what bounds them, its
+ * timeout or the whole run's time: who says so knows that it never connected,
+ * which the tuner does not. */
+static double time_for_hello(const struct session *s, const char **by)
 {
     double most = s->o->tuner->max_time_s, seconds = 0;
 
-    if (!json_to_seconds(json_at(s->o->config, pointer), &seconds))
+    if (!json_to_seconds(json_at(s->o->config, "/app/hello_timeout"), &seconds))
         return 0;
-    *by = seconds <= most ? name : "stop.max_time";
+    *by = seconds <= most ? "app.hello_timeout" : "stop.max_time";
     return fmin(seconds, most);
 }
 
@@ -499,10 +502,9 @@ static void set_deadlines(const struct session *s, struct loop_options *o)
         return;
     }
     o->program = true;
-    o->hello_s =
-        time_for(s, "/app/hello_timeout", "app.hello_timeout", &o->hello_by);
-    o->ready_s =
-        time_for(s, "/app/ready_timeout", "app.ready_timeout", &o->ready_by);
+    o->hello_s = time_for_hello(s, &o->hello_by);
+    json_to_seconds(json_at(config, "/app/ready_timeout"), &o->ready_s);
+    o->ready_by = "app.ready_timeout";
     json_to_seconds(json_at(config, "/app/clock_timeout"), &o->clock_s);
     o->clock_by = "app.clock_timeout";
 }

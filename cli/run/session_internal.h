@@ -35,7 +35,8 @@ struct session {
     bool recalled; /* history and folder are those of a run that goes on */
     bool unclosed; /* whose end the journal's list of runs does not say */
     int signal_fd, log_fd;
-    bool watching; /* progress has been started */
+    bool watching;    /* progress has been started */
+    time_ns recorded; /* when a record was last made; else when it began */
     struct progress progress;
     struct history history; /* changed under the view's lock */
     struct view *view;

@@ -42,6 +42,15 @@ static double seconds_of(const json_t *run)
            json_time_at(run, "/first_clock_at") - (isnan(paused) ? 0 : paused);
 }
 
+/* The same since its beginning, which is what stop.max_time counts. */
+static double seconds_begun(const json_t *run)
+{
+    double before =
+        json_time_at(run, "/first_clock_at") - json_time_at(run, "/started_at");
+
+    return seconds_of(run) + (before > 0 ? before : 0);
+}
+
 double picture_time_left(const json_t *run)
 {
     double spent = seconds_of(run), left = INFINITY, training;
@@ -53,7 +62,7 @@ double picture_time_left(const json_t *run)
         return NAN;
     training = spent - json_number_at(run, "/tuning/seconds");
     if (isfinite(max_time))
-        left = max_time - spent;
+        left = max_time - seconds_begun(run);
     if (max_epochs > 0 && epochs > 0 && training > 0)
         left = fmin(left, training / epochs * (max_epochs - epochs));
     return isfinite(left) ? fmax(left, 0) : NAN;

@@ -122,9 +122,12 @@ class Beginning(Failures):
             "was not ready in 1 s (app.ready_timeout) after its hello",
             within=10)
         self.assertEqual(result["last_words"][-1], "loads")
-        self.at_fault(self.line(stop={"max_time": "1s"}, wrong="never_ready"),
-                      "was not ready in 1 s (stop.max_time) after its hello",
-                      within=10)
+        result = self.fails(
+            self.line(stop={"max_time": "1s"}, wrong="never_ready"),
+            "1 s are over, and the training system is not ready: nothing was "
+            "trained", again=False, within=10)
+        self.assertEqual((result["reason"], result["last_words"][-1]),
+                         ("max_time", "loads"))
 
     def cannot_load(self, config, *words):
         result = self.fails(config, "no such data", *words, again=False,
@@ -450,14 +453,15 @@ class Ends(Failures):
         self.assert_nothing_left()
 
     def test_time_is_up_in_a_clock_that_hangs(self):
-        """Half a minute after max_time at the latest it is started again, to
-        end from where it was."""
+        """Half a minute after max_time at the latest it is killed: in its
+        first search there is nothing yet that a model could be made of."""
         config = self.line(wrong="hang", after=60, stop={"max_time": "2s"})
         begun = time.monotonic()
         done = self.run_config(config, "--json", seconds=90)
         self.assertLess(time.monotonic() - begun, 60)
-        self.assertEqual(done.result["status"], "finished", done.err)
-        self.assertEqual(done.result["reason"], "max_time")
+        self.assertEqual((done.result["status"], done.result["reason"]),
+                         ("failed", "max_time"), done.err)
+        self.assertIn("lost with what its trials had come to", done.err)
         self.assert_nothing_left()
 
 

@@ -851,11 +851,28 @@ static void perform(struct sim *s)
             s->out->finish = a->finish;
             s->finished = true;
             REQUIRE(s, i + 1 == s->actions.count, "finish is not the last");
+            REQUIRE(s, strcmp(a->finish.reason, "stuck") != 0,
+                    "it waited for nobody");
         }
     }
     tuner_actions_reset(&s->actions);
     if (!s->crashing)
         s->committed = json_array_size(s->journal);
+}
+
+/* Whatever event came, or did not: something with a deadline ends the wait for
+ * the next one. A tuner that waits for nobody ends its run as "stuck". */
+static void check_wait(const struct sim *s)
+{
+    struct tuner_wait w;
+
+    if (s->finished || s->crashing)
+        return;
+    w = tuner_waits(s->tuner);
+    REQUIRE(s, w.kind != TUNER_WAITS_NOT, "it is over, and did not finish");
+    REQUIRE(s, w.kind != TUNER_WAITS_NOBODY, "it waits for nobody");
+    REQUIRE(s, w.kind != TUNER_WAITS_TIME || w.at_s <= s->now + 86400,
+            "it waits for %g s", w.at_s - s->now);
 }
 
 static void give(struct sim *s, struct tuner_event *event)
@@ -889,6 +906,7 @@ static void give(struct sim *s, struct tuner_event *event)
     REQUIRE(s, err == ERR_OK || (err == ERR_PROTO && s->f->lies),
             "a step fails: %s", err_text(err));
     perform(s);
+    check_wait(s);
 }
 
 /* ---- running slices ------------------------------------------------------ */

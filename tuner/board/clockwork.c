@@ -9,22 +9,22 @@
 
 struct clockwork {
     bool started;
-    double born_s;    /* first event: options.started_unix_s on the wall */
+    double born_s;    /* first event: options.started_unix_s on the wall; */
+    double born_at_s; /* by then the run had had so much of its time */
     double started_s; /* time 0 of the run; earlier for a resumed one */
     double resumed_at_s;
     double now_s, step_s;
     clock_no next_clock;
 
-    double first_clock_s;  /* INFINITY before */
-    double first_wait_s;   /* of a search, for a suggestion; INFINITY before */
-    double first_paused_s; /* of paused_s, before the first clock; and */
-    double wait_paused_s;  /* before the first wait */
+    double first_clock_s; /* INFINITY before */
 
     double slice_end_s; /* of the last one; NAN before, and after a pause */
     double waited_s;    /* in all, for slices that came when none was out */
     double wait_s;      /* for the latest of these; NAN: none yet */
 
+    bool ran; /* a clock was scheduled, by this tuner */
     bool paused;
+    double pause_asked_s;
     double pause_began_s; /* nothing runs since; NAN: no pause */
     double paused_s;      /* in all, in pauses that are over */
 
@@ -49,16 +49,18 @@ static clock_no clock_after(const struct history *h)
     return s->first + s->count > clock ? s->first + s->count : clock;
 }
 
-enum err clockwork_init(struct board *c, const struct history *resume)
+enum err clockwork_init(struct board *c, const struct history *resume,
+                        double lost_s)
 {
     struct clockwork *k = mem_alloc(sizeof(*k));
 
     assert(!c->clockwork);
+    assert(lost_s >= 0);
     if (!k)
         return ERR_NOMEM;
     *k = (struct clockwork){
+        .born_at_s = lost_s,
         .first_clock_s = INFINITY,
-        .first_wait_s = INFINITY,
         .slice_end_s = NAN,
         .wait_s = NAN,
         .pause_began_s = NAN,
@@ -70,8 +72,10 @@ enum err clockwork_init(struct board *c, const struct history *resume)
         return ERR_OK;
     k->resumed_at_s =
         history_at_s(resume); /* commands may stand before its start */
-    if (history_started(resume))
-        k->next_clock = clock_after(resume);
+    if (!history_started(resume))
+        return ERR_OK;
+    k->next_clock = clock_after(resume);
+    k->paused_s = history_paused(resume);
     return ERR_OK;
 }
 
@@ -89,6 +93,7 @@ void clockwork_step(struct board *c, double now_s, double step_s)
     assert(now_s >= k->now_s || !k->started);
     if (!k->started) {
         k->born_s = now_s;
+        k->born_at_s += k->resumed_at_s;
         k->started_s = now_s - k->resumed_at_s;
     }
     k->started = true;
@@ -106,8 +111,6 @@ void clockwork_resume(struct board *c, const struct history *h)
     k->started_s = k->now_s - k->resumed_at_s;
     if (isfinite(history_first_clock_at_s(h)))
         k->first_clock_s = k->started_s + history_first_clock_at_s(h);
-    k->paused_s += history_paused(h);
-    k->first_paused_s = history_first_paused_s(h);
 }
 
 /* ---- what time it is ----------------------------------------------------- */
@@ -152,12 +155,16 @@ double board_step_s(const struct board *c)
 }
 
 /* The time when @max_s of the run's time are over, pauses that are over counted
- * in. */
+ * in. What this tuner waits for the training system to be ready is the run's
+ * time, also where it is resumed. */
 static double unpaused_end(const struct clockwork *k, double max_s)
 {
-    if (k->first_wait_s < k->first_clock_s)
-        return k->first_wait_s + max_s + k->paused_s - k->wait_paused_s;
-    return k->first_clock_s + max_s + k->paused_s - k->first_paused_s;
+    return k->born_s - k->born_at_s + max_s + k->paused_s;
+}
+
+bool clockwork_begun(const struct board *c)
+{
+    return c->clockwork->started;
 }
 
 double clockwork_time_is_up(const struct board *c, double max_s)
@@ -190,10 +197,9 @@ clock_no clockwork_schedule(struct board *c, uint64_t count)
     clock_no first = k->next_clock;
 
     assert(count > 0);
-    if (isinf(k->first_clock_s)) {
+    if (isinf(k->first_clock_s))
         k->first_clock_s = k->now_s;
-        k->first_paused_s = k->paused_s;
-    }
+    k->ran = true;
     k->next_clock += count;
     return first;
 }
@@ -228,22 +234,13 @@ double board_latest_wait_s(const struct board *c)
     return c->clockwork->wait_s;
 }
 
-void clockwork_search_waits(struct board *c)
-{
-    struct clockwork *k = c->clockwork;
-
-    if (!isinf(k->first_wait_s))
-        return;
-    k->first_wait_s = k->now_s;
-    k->wait_paused_s = k->paused_s;
-}
-
 /* ---- pauses -------------------------------------------------------------- */
 
 void clockwork_pause(struct board *c)
 {
     assert(!c->clockwork->paused);
     c->clockwork->paused = true;
+    c->clockwork->pause_asked_s = c->clockwork->now_s;
 }
 
 bool clockwork_is_paused(const struct board *c)
@@ -257,7 +254,7 @@ void clockwork_stand_still(struct board *c)
 
     assert(k->paused);
     assert(isnan(k->pause_began_s));
-    k->pause_began_s = k->now_s;
+    k->pause_began_s = k->ran ? k->now_s : fmax(k->pause_asked_s, k->born_s);
 }
 
 bool clockwork_stands_still(const struct board *c)

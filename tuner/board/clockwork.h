@@ -3,8 +3,8 @@
  * Time comes with each event. Time 0 is the beginning of the run; one that is
  * resumed goes on from its last record. A pause lasts from when nothing runs
  * any more until the run continues; that time is no training time. The time
- * limit counts from the first clock, or from when a search first waited for a
- * suggestion. Part of the board (tuner/board/parts.h); pure.
+ * limit counts from the beginning, what the training system takes to be ready
+ * included. Part of the board (tuner/board/parts.h); pure.
  */
 #ifndef TUNER_CLOCKWORK_H
 #define TUNER_CLOCKWORK_H
@@ -13,15 +13,18 @@
 
 struct history;
 
-/* @resume: what the run goes on from; NULL: a new run. Errors: ERR_NOMEM. */
-enum err clockwork_init(struct board *c, const struct history *resume);
+/* @resume: what the run goes on from, NULL: a new run; @lost_s: of the time
+ * limit, since its last record. Errors: ERR_NOMEM. */
+enum err clockwork_init(struct board *c, const struct history *resume,
+                        double lost_s);
 void clockwork_deinit(struct board *c);
 
 /* An event is taken in: see struct tuner_event. */
 void clockwork_step(struct board *c, double now_s, double step_s);
 
-/* The training system of a resumed run is ready. Loading is not the run's time;
- * what was journaled meanwhile stays before. */
+/* The training system of a resumed run is ready. Records go on from the last
+ * one before, as if loading had taken no time; what was journaled meanwhile
+ * stays before. The time limit does not stand still for it. */
 void clockwork_resume(struct board *c, const struct history *h);
 
 /* ---- what time it is ----------------------------------------------------- */
@@ -40,12 +43,15 @@ double clockwork_tuner_s(const struct board *c);
 /* The time of the last record before a resume; 0: there is none. */
 double clockwork_resumed_at_s(const struct board *c);
 
-/* The time when @max_s of the run's time are over; INFINITY while it is not
- * known. */
+/* An event was taken in. */
+bool clockwork_begun(const struct board *c);
+
+/* The time when @max_s of the run's time are over; INFINITY in a pause. After
+ * the first event. */
 double clockwork_time_is_up(const struct board *c, double max_s);
 
 /* Seconds that are left of @max_s of the run's time, also in a pause; below 0
- * once they are over, INFINITY before they begin. */
+ * once they are over. */
 double clockwork_time_left(const struct board *c, double max_s);
 
 /* ---- clocks, slices, waits ----------------------------------------------- */
@@ -62,16 +68,14 @@ double clockwork_first_clock_at(const struct board *c);
 void clockwork_slice_ended(struct board *c, bool idle, double work_s,
                            double switch_s);
 
-/* A search waits for a suggestion. */
-void clockwork_search_waits(struct board *c);
-
 /* ---- pauses -------------------------------------------------------------- */
 
 /* The user wants the run to pause. */
 void clockwork_pause(struct board *c);
 bool clockwork_is_paused(const struct board *c);
 
-/* Nothing runs any more: the pause begins. */
+/* Nothing runs any more: the pause begins. Where nothing ever ran, since the
+ * training system was not ready, it began when it was wanted. */
 void clockwork_stand_still(struct board *c);
 bool clockwork_stands_still(const struct board *c);
 

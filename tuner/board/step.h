@@ -71,8 +71,8 @@ struct tuner_options {
     /* Where epochs are short, so many samples without improvement at least, up
      * to 20 epochs (stops_patience in tuner/core/stops.h); 0: no matter. */
     uint64_t plateau_samples;
-    double max_time_s;        /* INFINITY: none; from the first clock, or
-                               * the first wait for a suggestion */
+    double max_time_s;        /* INFINITY: none; from the first event, what a
+                               * resumed run had before counted in */
     double snapshot_every_s;  /* INFINITY: never but on interrupt */
     uint32_t snapshot_keep;   /* >= 1 */
     const char *snapshot_dir; /* absolute; snapshots are folders in it */
@@ -85,6 +85,8 @@ struct tuner_options {
     const struct history *resume;
     const char *resume_reason; /* a sentence, for the record; borrowed */
     uint32_t restarts;         /* of the node in a row, for the record */
+    double lost_s; /* seconds since its last record, or since it began, in which
+                    * the run's process lived on: its time all the same */
 };
 #define TUNER_OPTIONS                                                          \
     {                                                                          \

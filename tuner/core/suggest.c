@@ -614,7 +614,6 @@ bool suggest_wait(struct board *c, uint32_t search, double patience_s)
     }
     if (isnan(s->since_s))
         s->since_s = now;
-    clockwork_search_waits(c);
     waited = now - s->since_s;
     if (waited >= patience_s) {
         fall_silent(c, search, waited);

@@ -21,6 +21,7 @@
 #include "tuner/core/steering.h"
 #include "tuner/core/suggest.h"
 #include "tuner/core/user_forks.h"
+#include "tuner/core/waits.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -97,11 +98,12 @@ static void deinit(struct board *c)
  * not there yet. Errors: ERR_NOMEM. */
 static enum err init(struct board *c, const struct tuner_options *o)
 {
-    return clockwork_init(c, o->resume) || outbox_init(c) || run_init(c, o) ||
-                   operations_init(c) || branches_init(c) || slices_init(c) ||
-                   models_init(c) || answers_init(c) || snapshots_init(c) ||
-                   rows_init(c) || ending_init(c) || resume_init(c) ||
-                   suggest_init(c) || user_forks_init(c) || steering_init(c)
+    return clockwork_init(c, o->resume, o->lost_s) || outbox_init(c) ||
+                   run_init(c, o) || operations_init(c) || branches_init(c) ||
+                   slices_init(c) || models_init(c) || answers_init(c) ||
+                   snapshots_init(c) || rows_init(c) || ending_init(c) ||
+                   resume_init(c) || suggest_init(c) || user_forks_init(c) ||
+                   steering_init(c)
                ? ERR_NOMEM
                : ERR_OK;
 }
@@ -147,18 +149,43 @@ bool tuner_ends(const struct tuner *t)
     return lifecycle_ends(&t->board);
 }
 
+/* There is a snapshot, or was: what was trained is not lost. */
+static bool has_snapshot(const struct board *c)
+{
+    const struct history *h = board_history(c);
+
+    return h && history_snapshots_len(h) > 0;
+}
+
+/* When the run's time ends it. While it waits for the training system to be
+ * ready a pause has not begun, and there may be a model to be written still. */
+static double time_is_up(const struct board *c)
+{
+    double at = clockwork_time_is_up(c, board_limits(c).max_time_s);
+    double since_s = clockwork_now(c) - clockwork_tuner_s(c);
+
+    if (run_ready(c) || isinf(at))
+        return at;
+    if (clockwork_is_paused(c))
+        return INFINITY;
+    return has_snapshot(c) ? fmax(at, since_s + DEADLINE_LATE_READY_MS * 1e-3)
+                           : at;
+}
+
 double tuner_wake_at(const struct tuner *t)
 {
     const struct board *c = &t->board;
     double at;
 
-    if (ending_finished(c) || !run_ready(c))
+    if (ending_finished(c))
         return INFINITY;
+    if (!clockwork_begun(c))
+        return -INFINITY;
     at = clockwork_retry_at(c);
     if (lifecycle_ends(c))
         return at;
-    at = fmin(at, clockwork_time_is_up(c, board_limits(c).max_time_s));
-    return fmin(at, snapshots_due_at(c));
+    at = fmin(at, time_is_up(c));
+    return run_ready(c) ? fmin(at, snapshots_due_at(c)) : at;
 }
 
 /* ---- what the training system says --------------------------------------- */
@@ -376,15 +403,36 @@ static enum err take_event(struct board *c, const struct tuner_event *event,
     return ERR_OK;
 }
 
+/* Of a run that ends before it was ready, for people. */
+static const char *what_is_left(const struct board *c)
+{
+    const struct history *h = board_history(c);
+
+    if (has_snapshot(c))
+        return "no model was written; `mltune save` makes one of the last "
+               "snapshot";
+    return h && history_trials_made(h) > 0 ? "it was lost with what its trials "
+                                             "had come to, and there is no "
+                                             "snapshot"
+                                           : "nothing was trained";
+}
+
 /* The end of the run's time, snapshots that are due. */
 static void take_time(struct board *c)
 {
     double max_s = board_limits(c).max_time_s;
 
     clockwork_retry_take(c);
-    if (clockwork_now(c) >= clockwork_time_is_up(c, max_s))
+    if (clockwork_now(c) < time_is_up(c))
+        ;
+    else if (run_ready(c))
         lifecycle_end(c, RUN_FINISHED, "max_time", "%g s are over", max_s);
-    snapshots_tick(c);
+    else
+        lifecycle_end(c, RUN_FAILED, "max_time",
+                      "%g s are over, and the training system is not ready: %s",
+                      max_s, what_is_left(c));
+    if (run_ready(c))
+        snapshots_tick(c);
 }
 
 /* Whoever waits for memory asks for another step; with nothing out, that may be
@@ -402,9 +450,8 @@ static void advance(struct board *c)
 {
     if (ending_finished(c))
         return;
-    if (run_ready(c))
-        take_time(c);
     steering_advance(c);
+    take_time(c);
     /* A paused run is read back too: it may be stopped as it is. */
     if (run_ready(c) && !lifecycle_ends(c))
         resume_advance(c);
@@ -422,6 +469,12 @@ static void advance(struct board *c)
     snapshots_advance(c);
     ending_advance(c);
     look_for_want(c);
+    waits_check(c);
+}
+
+struct tuner_wait tuner_waits(const struct tuner *t)
+{
+    return waits_for(&t->board, tuner_wake_at(t));
 }
 
 enum err tuner_step(struct tuner *t, const struct tuner_event *event,

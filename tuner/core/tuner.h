@@ -52,6 +52,28 @@ enum err tuner_step(struct tuner *t, const struct tuner_event *event,
 /* When a TIMER event is due, on the events' time line; INFINITY: none. */
 double tuner_wake_at(const struct tuner *t);
 
+/* What ends the wait after a step. NOT: none, the run is over. READY: the
+ * training system's `ready`, ANSWER: its answer to what it was asked; both have
+ * deadlines of the shell's (tuner/shell/keeper.h). TIME: the time of a TIMER
+ * event that somebody asked for. USER: who paused the run. NOBODY: nothing, a
+ * mistake of ours; a step ends the run rather than leave it so. */
+enum tuner_wait_kind {
+    TUNER_WAITS_NOT,
+    TUNER_WAITS_READY,
+    TUNER_WAITS_ANSWER,
+    TUNER_WAITS_TIME,
+    TUNER_WAITS_USER,
+    TUNER_WAITS_NOBODY
+};
+
+struct tuner_wait {
+    enum tuner_wait_kind kind;
+    double at_s; /* by then the tuner itself does something; INFINITY: it leaves
+                  * that to the shell, or the user */
+};
+
+struct tuner_wait tuner_waits(const struct tuner *t);
+
 /* The run waits for what runs, to end then. */
 bool tuner_ends(const struct tuner *t);
 

@@ -291,7 +291,6 @@ clock_no history_clock(const struct history *h);
 uint64_t history_clocks(const struct history *h);
 double history_at_s(const struct history *h);
 double history_first_clock_at_s(const struct history *h);
-double history_first_paused_s(const struct history *h);
 
 /* Each list's length, and its item at @i < that, in the list's order:
  * history_epochs_len, history_epoch_at. */

@@ -89,11 +89,6 @@ double history_at_s(const struct history *h)
     return h->at_s;
 }
 
-double history_first_paused_s(const struct history *h)
-{
-    return h->first_paused_s;
-}
-
 double history_first_clock_at_s(const struct history *h)
 {
     return h->first_clock_at_s;

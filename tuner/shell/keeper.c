@@ -224,6 +224,24 @@ static void earlier(struct debt *least, const struct keeper *k,
         *least = d;
 }
 
+/* What node @i owes when the run is to end. */
+static void hurried_debt(struct debt *least, const struct keeper *k, uint32_t i)
+{
+    const struct keeper_node *n = &k->node[i];
+    double most_s = k->o.program ? KEEPER_END_S : KEEPER_NODE_END_S;
+
+    assert(isfinite(k->hurried_s));
+    /* Who interrupts a run of ours may wait for its snapshot. */
+    if (n->slice && (k->o.program || !k->leaving))
+        earlier(least, k, KEEPER_OWES_END, i, fmax(n->moved_s, k->hurried_s),
+                most_s);
+    /* A program's word may wait for what it does. */
+    if (!k->o.program)
+        earlier(least, k, KEEPER_OWES_SILENCE, i,
+                fmax(n->heard_s, k->hurried_s),
+                fmin(k->o.silence_s, KEEPER_END_SILENCE_S));
+}
+
 /* The debt that is too late first; at INFINITY: none is. */
 static struct debt first_debt(const struct keeper *k)
 {
@@ -246,9 +264,8 @@ static struct debt first_debt(const struct keeper *k)
             earlier(&least, k,
                     n->slice ? KEEPER_OWES_CLOCK : KEEPER_OWES_ANSWER, i,
                     n->moved_s, n->slice ? k->o.clock_s : k->answer_s);
-        if (n->slice && k->o.program && isfinite(k->hurried_s))
-            earlier(&least, k, KEEPER_OWES_END, i,
-                    fmax(n->moved_s, k->hurried_s), KEEPER_END_S);
+        if (isfinite(k->hurried_s))
+            hurried_debt(&least, k, i);
     }
     return least;
 }

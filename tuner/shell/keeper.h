@@ -40,8 +40,11 @@ enum {
 /* For each clock, and each other answer, of a node of our own. */
 #define KEEPER_CLOCK_S (DEADLINE_CLOCK_MS * 1e-3)
 #define KEEPER_ANSWER_S (DEADLINE_ANSWER_MS * 1e-3)
-/* For the clock that runs, of a program, when the run is to end. */
+/* For the clock that runs when the run is to end: of a program, of a node of
+ * our own; and for any word of such a node. */
 #define KEEPER_END_S (DEADLINE_PROGRAM_END_MS * 1e-3)
+#define KEEPER_NODE_END_S (DEADLINE_NODE_END_MS * 1e-3)
+#define KEEPER_END_SILENCE_S (DEADLINE_NODE_END_SILENCE_MS * 1e-3)
 /* Before the first restart in a row; each further one waits twice as long. */
 #define KEEPER_BACKOFF_S 0.5
 /* A node that died may have said why: its last messages are read for so long

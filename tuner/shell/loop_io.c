@@ -444,6 +444,14 @@ static void take_full(struct loop *l, const struct fault *f)
 /* The end takes too long: what hangs is left behind. */
 static void take_leave(struct loop *l)
 {
+    static const char *const awaited[] = {
+        [TUNER_WAITS_NOT] = "nothing",
+        [TUNER_WAITS_READY] = "the training system to be ready",
+        [TUNER_WAITS_ANSWER] = "an answer of the training system",
+        [TUNER_WAITS_TIME] = "another try",
+        [TUNER_WAITS_USER] = "the user",
+        [TUNER_WAITS_NOBODY] = "nobody",
+    };
     const struct loop_hooks *h = &l->o->hooks;
     char text[160];
 
@@ -452,7 +460,8 @@ static void take_leave(struct loop *l)
     snprintf(text, sizeof(text),
              "no snapshot was written in %g s: ending without it",
              DEADLINE_STOP_SNAPSHOT_MS * 1e-3);
-    log_event(LOG_WARN, "end_forced", "after_s=%g", now_s(l) - l->left_s);
+    log_event(LOG_WARN, "end_forced", "after_s=%g awaited=\"%s\"",
+              now_s(l) - l->left_s, awaited[tuner_waits(l->tuner).kind]);
     h->notice(h->ctx, text);
     if (l->full.code)
         give_up(l, &l->full);
@@ -626,6 +635,9 @@ static void take_time(struct loop *l)
 
     if (tuner_ends(l->tuner))
         keeper_hurry(&l->crew.keeper, now_s(l));
+    /* A program that said why it cannot load did so before the time was up. */
+    if (keeper_holds(&l->crew.keeper) && now_s(l) >= tuner_wake_at(l->tuner))
+        keeper_release(&l->crew.keeper, now_s(l));
     if (do_duties(l))
         return;
     if (!l->crew.keeper.lost && now_s(l) >= tuner_wake_at(l->tuner))

@@ -186,6 +186,8 @@ static void fill(struct pbt *p, struct member *m)
         x = contest_begin(&p->ct);
     if (x)
         m->trial = contest_number(x);
+    else /* whoever was asked may have said that nothing follows */
+        m->closed = !inherits && contest_spent(&p->ct);
 }
 
 /* Where memory is short the population is smaller from then on. True if it has
@@ -240,11 +242,12 @@ static enum filled fill_all(struct pbt *p)
 }
 
 /* Takes all to the end of the interval, one after another. True: they are
- * there. */
-static bool ran(struct pbt *p)
+ * there; @any: one of them only now. */
+static bool ran(struct pbt *p, bool *any)
 {
     uint32_t goal = (p->rounds + 1) * p->interval;
 
+    *any = false;
     for (uint32_t i = 0; i < p->population; i++) {
         struct contestant *x = alive(p, i);
         bool was_there = x && (x->over || x->spent >= goal);
@@ -255,6 +258,7 @@ static bool ran(struct pbt *p)
             lifecycle_ends(p->c))
             return false;
         contest_judge(&p->ct, x);
+        *any = true;
     }
     return true;
 }
@@ -352,8 +356,14 @@ static void pbt_advance(void *state)
         return;
     for (;;) {
         enum filled filled = fill_all(p);
+        bool any;
 
-        if (filled == FILLED_NOT || !ran(p) || filled == FILLED_IN_PART)
+        if (filled == FILLED_NOT || !ran(p, &any))
+            return;
+        /* While one ran, nobody waited for a setting: now somebody does. */
+        if (filled == FILLED_IN_PART && any)
+            continue;
+        if (filled == FILLED_IN_PART)
             return;
         p->rounds++;
         exploit(p);

@@ -282,6 +282,10 @@ static void picture_time_left_follows_the_limits(void **state)
     json_object_set_new(json_object_get(run, "stop"), "max_time",
                         json_real(150));
     assert_true(fabs(picture_time_left(run) - 30) < 1e-6);
+    /* It took 25 s until the first clock. */
+    json_object_set_new(run, "started_at",
+                        json_string("2026-10-14T17:45:35.500Z"));
+    assert_true(fabs(picture_time_left(run) - 5) < 1e-6);
     json_object_set_new(json_object_get(run, "stop"), "max_time",
                         json_real(20));
     assert_true(picture_time_left(run) == 0);

@@ -618,6 +618,94 @@ static void beats_are_recorded_from_ready_on(void **state)
     close_run(&r);
 }
 
+/* ---- the time limit ------------------------------------------------------ */
+
+static const struct command_limits minute = {LIMIT_MAX_TIME,
+                                             {.max_time_s = 60}};
+
+/* @after seconds, a timer. */
+static void tick(struct run *r, double after)
+{
+    struct tuner_event timer = {.kind = TUNER_EVENT_TIMER};
+
+    r->now += after;
+    give(r, &timer);
+}
+
+static void assert_out_of_time(const struct run *r, const char *text)
+{
+    assert_true(r->history.finished);
+    assert_int_equal(r->history.end.status, RUN_FAILED);
+    assert_string_equal(r->history.end.reason, "max_time");
+    assert_non_null(strstr(r->history.end.message, text));
+}
+
+/* The limit begins with the run, and holds while nothing is ready. */
+static void time_limit_holds_before_ready(void **state)
+{
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    assert_int_equal(tuner_waits(r.tuner).kind, TUNER_WAITS_READY);
+    accepted(&r, 1, COMMAND_LIMITS, &minute);
+    assert_true(tuner_wake_at(r.tuner) == 1060);
+    assert_true(tuner_waits(r.tuner).at_s == 1060);
+    tick(&r, 58);
+    assert_false(r.history.finished);
+    tick(&r, 1);
+    assert_out_of_time(&r, "nothing was trained");
+    assert_int_equal(tuner_waits(r.tuner).kind, TUNER_WAITS_NOT);
+    close_run(&r);
+}
+
+/* A run that is to be paused as soon as it is ready waits for that, and its
+ * time stands still since it was to be. */
+static void time_limit_waits_for_a_pause(void **state)
+{
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    accepted(&r, 1, COMMAND_LIMITS, &minute);
+    accepted(&r, 1, COMMAND_PAUSE, NULL);
+    assert_true(isinf(tuner_wake_at(r.tuner)));
+    tick(&r, 100);
+    assert_false(r.history.finished);
+    say_ready(&r);
+    assert_int_equal(tuner_waits(r.tuner).kind, TUNER_WAITS_USER);
+    accepted(&r, 1, COMMAND_CONTINUE, NULL);
+    assert_false(r.history.finished);
+    assert_true(fabs(tuner_wake_at(r.tuner) - (r.now + 58)) < 1e-6);
+    close_run(&r);
+}
+
+/* Where there is a snapshot its model is to be written: a training system that
+ * was lost has some minutes for it. What only trials had is lost. */
+static void time_limit_leaves_time_for_the_model(void **state)
+{
+    (void)state;
+    for (int snapshot = 0; snapshot <= 1; snapshot++) {
+        struct run r;
+        double up;
+
+        open_run(&r, &strategy_mltuner, RATE("true"));
+        say_ready(&r);
+        if (snapshot)
+            write_snapshot(&r);
+        accepted(&r, 1, COMMAND_LIMITS, &minute);
+        lose(&r, 1);
+        up = snapshot ? r.now + 600 : tuner_wake_at(r.tuner);
+        assert_true(tuner_wake_at(r.tuner) == up);
+        assert_true(up < 1070 || snapshot);
+        tick(&r, up - r.now - 1);
+        assert_false(r.history.finished);
+        tick(&r, 1);
+        assert_out_of_time(&r, snapshot ? "mltune save" : "nothing was");
+        close_run(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -639,6 +727,9 @@ int main(void)
         cmocka_unit_test(steering_interrupt_while_it_loads_keeps_all),
         cmocka_unit_test(steering_retune_of_what_may_not_is_refused),
         cmocka_unit_test(steering_says_counts_in_full),
+        cmocka_unit_test(time_limit_holds_before_ready),
+        cmocka_unit_test(time_limit_waits_for_a_pause),
+        cmocka_unit_test(time_limit_leaves_time_for_the_model),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

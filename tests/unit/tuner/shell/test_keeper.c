@@ -91,14 +91,36 @@ static void keeper_gives_nodes_of_our_own_hours_for_a_clock(void **state)
         greet_all(&k, 100);
         keeper_ready(&k, 0, 100);
         keeper_ask(&k, 2, slice, 100);
+        keeper_leave(&k);
         keeper_hurry(&k, 101);
         keeper_hear(&k, 0, late - 1);
         assert_late(&k, late, 0,
                     slice ? "has finished no clock in 21600 s, while a slice "
                             "runs"
                           : "has not answered a request in 3600 s");
-        assert_int_equal(keeper_take(&k, late), KEEPER_CLEAR);
+        assert_int_equal(keeper_take(&k, late), KEEPER_GIVE_UP);
     }
+}
+
+/* Where the run is to end by itself, its time being over, it has less, and is
+ * started again to write its model; any word is missed sooner. */
+static void keeper_hurries_nodes_of_our_own(void **state)
+{
+    struct keeper k = keeper(1, true);
+
+    (void)state;
+    greet_all(&k, 100);
+    keeper_ready(&k, 0, 100);
+    keeper_ask(&k, 2, true, 100);
+    keeper_hurry(&k, 101);
+    keeper_hear(&k, 0, 102);
+    assert_true(keeper_due_at(&k) ==
+                102 + fmin(k.o.silence_s, KEEPER_END_SILENCE_S));
+    keeper_hear(&k, 0, 101 + KEEPER_NODE_END_S - 1);
+    assert_late(&k, 101 + KEEPER_NODE_END_S, 0,
+                "has not finished its clock in 600 s, although the run is to "
+                "end");
+    assert_int_equal(keeper_take(&k, 101 + KEEPER_NODE_END_S), KEEPER_CLEAR);
 }
 
 /* A program with a beat each second, and so long for each thing. */
@@ -420,6 +442,7 @@ int main(void)
         cmocka_unit_test(keeper_kills_the_one_that_is_silent),
         cmocka_unit_test(keeper_waits_for_hello_and_for_ready),
         cmocka_unit_test(keeper_gives_nodes_of_our_own_hours_for_a_clock),
+        cmocka_unit_test(keeper_hurries_nodes_of_our_own),
         cmocka_unit_test(keeper_starts_no_program_again_that_does_not_begin),
         cmocka_unit_test(keeper_misses_a_clock_that_does_not_end),
         cmocka_unit_test(keeper_misses_an_answer),

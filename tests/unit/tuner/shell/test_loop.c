@@ -287,6 +287,12 @@ double tuner_wake_at(const struct tuner *t)
     return t->wake_at_s;
 }
 
+struct tuner_wait tuner_waits(const struct tuner *t)
+{
+    return (struct tuner_wait){.kind = TUNER_WAITS_ANSWER,
+                               .at_s = t->wake_at_s};
+}
+
 bool tuner_ends(const struct tuner *t)
 {
     return t->ends;
