@@ -258,6 +258,93 @@ static void lacks_name(struct config_parse *p, const json_t *app)
                  near);
 }
 
+/* ---- settings of no application ------------------------------------------ */
+
+/* Puts the keys of @e's settings into the object @keys. */
+static enum err add_keys(json_t *keys, const struct registry_entry *e)
+{
+    json_t *schema = NULL, *value;
+    enum err err =
+        e && e->settings
+            ? json_load(e->settings, strlen(e->settings), &schema, NULL, NULL)
+            : ERR_OK;
+    const char *key;
+
+    json_object_foreach(json_object_get(schema, "properties"), key, value)
+    {
+        if (!err && json_object_set_new(keys, key, json_true()) != 0)
+            err = ERR_NOMEM;
+    }
+    json_decref(schema);
+    return err;
+}
+
+/* Keys of all applications, programs and plug-ins; the caller's. */
+static enum err all_keys(const struct registry *r, json_t **out)
+{
+    static const char *const more[] = {PROGRAM_ENTRY, APP_PLUGIN_ENTRY};
+    json_t *keys =
+        json_pack("{s:b, s:b, s:b}", "name", 1, "command", 1, "plugin", 1);
+    const struct registry_entry *e;
+    enum err err = keys ? ERR_OK : ERR_NOMEM;
+
+    for (size_t i = 0; !err && (e = registry_at(r, REGISTRY_APP, i)); i++)
+        err = add_keys(keys, e);
+    for (size_t i = 0; !err && i < sizeof(more) / sizeof(*more); i++)
+        err = add_keys(keys, registry_find(r, REGISTRY_APP, more[i]));
+    if (err)
+        json_decref(keys);
+    else
+        *out = keys;
+    return err;
+}
+
+static const char *nearest_of(const json_t *keys, const char *word)
+{
+    const char *names[128], *name;
+    size_t n = 0;
+    json_t *value;
+
+    json_object_foreach((json_t *)keys, name, value)
+    {
+        if (n < sizeof(names) / sizeof(*names))
+            names[n++] = name;
+    }
+    return text_nearest(word, names, n);
+}
+
+/* Which application is meant is not known: settings that none has are wrong
+ * all the same. */
+static enum err tell_strange(struct config_parse *p, const json_t *app)
+{
+    json_t *keys = NULL, *value;
+    const char *key, *near;
+    enum err err = all_keys(p->env->registry, &keys);
+
+    json_object_foreach((json_t *)app, key, value)
+    {
+        char pointer[JSON_POINTER_MAX] = "/app";
+        struct problem *problem;
+
+        if (err || json_object_get(keys, key))
+            continue;
+        json_pointer_push(pointer, key);
+        problem = problems_add(p->problems, pointer, value,
+                               "a setting that some application has (mltune "
+                               "apps)");
+        near = nearest_of(keys, key);
+        if (!problem)
+            continue;
+        problem->at_key = true;
+        snprintf(problem->found, sizeof(problem->found), "\"%.64s\"", key);
+        if (near)
+            snprintf(problem->hint, sizeof(problem->hint),
+                     "did you mean \"%s\"?", near);
+    }
+    json_decref(keys);
+    return err;
+}
+
 enum err config_find_app(struct config_parse *p)
 {
     const struct registry *r = p->env->registry;
@@ -280,7 +367,7 @@ enum err config_find_app(struct config_parse *p)
         lacks_name(p, app);
     else
         p->c->app = config_named(p, REGISTRY_APP, "/app/name");
-    return ERR_OK;
+    return p->c->app ? ERR_OK : tell_strange(p, app);
 }
 
 /* ---- data ---------------------------------------------------------------- */

@@ -343,6 +343,87 @@ static bool has_form(struct parse *p, const json_t *schema, const json_t *o)
     return !p->failed;
 }
 
+/* A copy of the object @o without those members whose form is wrong; NULL: no
+ * memory. */
+static json_t *well_formed(const json_t *schema, const json_t *o)
+{
+    const json_t *members = json_object_get(schema, "properties");
+    json_t *good = json_copy((json_t *)o), *value;
+    const char *key;
+
+    json_object_foreach((json_t *)o, key, value)
+    {
+        const json_t *member = json_object_get(members, key);
+        struct problems seen = {0};
+
+        if (member)
+            schema_check(member, value, "", &seen);
+        if (!member || problems_errors(&seen) > 0 || problems_no_memory(&seen))
+            json_object_del(good, key);
+        problems_deinit(&seen);
+    }
+    return good;
+}
+
+/* The type where none is given that there is: what its values are. */
+static enum tunable_type type_like(const json_t *o)
+{
+    bool ranged = json_object_get(o, "min") || json_object_get(o, "max");
+    const json_t *value = json_array_get(json_object_get(o, "values"), 0);
+
+    value = value ? value : json_object_get(o, "default");
+    return !ranged && json_is_string(value) ? TUNABLE_CATEGORICAL
+                                            : TUNABLE_FLOAT;
+}
+
+/* Whether @o has a key that no tunable has: perhaps one that is missing. */
+static bool has_strange(const json_t *schema, const json_t *o)
+{
+    const json_t *members = json_object_get(schema, "properties");
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)o, key, value)
+    {
+        if (!json_object_get(members, key))
+            return true;
+    }
+    return false;
+}
+
+/* Whether @good says what the values are, and all that @o says of that. */
+static bool has_domain(const json_t *o, const json_t *good, bool whole)
+{
+    static const char *const domain[] = {"min", "max", "values", "fixed"};
+    bool min = json_object_get(good, "min"), max = json_object_get(good, "max");
+
+    for (size_t i = 0; i < sizeof(domain) / sizeof(*domain); i++)
+        if (json_object_get(o, domain[i]) && !json_object_get(good, domain[i]))
+            return false;
+    return json_object_get(good, "values") || (whole ? min && max : min || max);
+}
+
+/* Something is wrong with @o: what else is, as far as the rest of it, @good,
+ * says. */
+static void parse_rest(struct parse *p, const json_t *schema, const json_t *o,
+                       const json_t *good, struct tunable *t)
+{
+    const json_t *type = json_object_get(good, "type");
+    bool strange = has_strange(schema, o);
+    size_t before;
+
+    if (!strange && !json_object_get(o, "type") && !json_object_get(o, "fixed"))
+        wrong(p, "type", NULL, "one of \"float\", \"int\", \"categorical\"");
+    if (!has_domain(o, good, strange))
+        return;
+    t->type = type ? (enum tunable_type)word_index(type, type_names, 3)
+                   : type_like(good);
+    before = problems_errors(p->problems);
+    parse_domain(p, good, t);
+    if (problems_errors(p->problems) == before)
+        parse_pinned(p, good, t);
+}
+
 static void parse_tunable(struct parse *p, const json_t *schema,
                           const json_t *o, struct tunable *t)
 {
@@ -352,10 +433,13 @@ static void parse_tunable(struct parse *p, const json_t *schema,
 
     t->acts = true;
     t->when.on = -1;
-    if (!has_form(p, schema, o))
-        return;
-    if (!type && !fixed) {
-        wrong(p, "type", NULL, "one of \"float\", \"int\", \"categorical\"");
+    if (!has_form(p, schema, o) || (!type && !fixed)) {
+        json_t *good = json_is_object(o) ? well_formed(schema, o) : NULL;
+
+        if (good)
+            parse_rest(p, schema, o, good, t);
+        json_decref(good);
+        p->failed = true;
         return;
     }
     t->type = type ? (enum tunable_type)word_index(type, type_names, 3)

@@ -113,10 +113,36 @@ class Errors(Case):
                                   "momentum": {**RATE, "min": .9, "max": .5}}})
         self.assertEqual(done.err.count("floaty"), 1)
         self.assertIn('not below "min"', done.err)
+        self.tells_all_of_a_tunable()
+        self.refused("expected a setting that some application has … did you "
+                     "mean …?", {"app": {**DEMO["app"], "name": "mrl",
+                                         "lamda": 1, "loss": "squared"}})
         self.refused('expected a number not below "min", found …',
                      {**DEMO, "tunables": {"learning_rate":
                                            {**RATE, "min": 2}}})
         self.all_said("The configuration")
+
+    def tells_all_of_a_tunable(self):
+        """What is wrong with its form hides nothing that is said of the rest;
+        and what cannot be judged is not spoken of."""
+        for tunable, pointers in (
+                ({"type": "floaty", "min": 2, "max": 1}, ("type", "max")),
+                ({"min": 2, "max": 1}, ("type", "max")),
+                ({"type": "flot", "values": [1, 2, 1]}, ("type", "values/2")),
+                ({"type": "float", "min": -1, "max": 1, "scale": "log",
+                  "retune": 1}, ("min", "retune")),
+                ({"type": "int", "min": 0.5, "max": 3, "defalt": 1},
+                 ("min", "defalt")),
+                ({"type": "floaty", "min": 0, "max": 1, "default": 2},
+                 ("type", "default")),
+                ({"type": "floaty", "min": "0", "max": 1}, ("type", "min"))):
+            self.write("mistake.json",
+                       {"app": {"command": ["python3", "-V"]},
+                        "tunables": {"x": tunable}})
+            done = self.mltune("validate", "mistake.json")
+            self.assert_code(done, 78)
+            told = re.findall(r" /tunables/x/(\S+): ", done.err)
+            self.assertEqual(sorted(told), sorted(pointers), tunable)
 
     def test_the_data(self):
         """With --dry-run and without; no run is left of it."""
