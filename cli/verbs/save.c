@@ -158,6 +158,31 @@ static bool is_beginning(const struct history_snapshot *h)
     return h->s.clock == 0 && !h->s.best_path[0];
 }
 
+/* Why there is no snapshot, and what gives one. */
+static enum err say_none(const struct save *s, struct fault *f)
+{
+    const struct history *h = &s->run.history;
+    const char *id = s->run.id;
+
+    if (history_snapshots_len(h) > 0)
+        return fault_set(f, ERR_NOENT,
+                         "run %s has no snapshot that can be read%s", id,
+                         is_beginning(history_snapshot_at(h, 0))
+                             ? ": what there is, is of its first search, in "
+                               "which nothing but trials is trained"
+                             : "");
+    if (s->run.alive)
+        return fault_set(f, ERR_NOENT,
+                         "run %s has no snapshot yet; mltune snapshot %s "
+                         "writes one",
+                         id, id);
+    return fault_set(f, ERR_NOENT,
+                     "run %s has no snapshot: it ended before the first one "
+                     "was written%s%s",
+                     id, replay_resumable(&s->run) ? "; mltune resume " : "",
+                     replay_resumable(&s->run) ? id : "");
+}
+
 /* The newest that can be read. Those that are not there any more were removed
  * for newer ones. */
 static enum err find_snapshot(struct save *s, struct fault *f)
@@ -185,16 +210,7 @@ static enum err find_snapshot(struct save *s, struct fault *f)
                           "tried",
                           f->text);
     }
-    if (err)
-        fault_set(f, ERR_NOENT, "run %s has no snapshot that can be read%s",
-                  s->run.id,
-                  history_snapshots_len(h) == 0
-                      ? ": it ended before the first one was written"
-                  : is_beginning(history_snapshot_at(h, 0))
-                      ? ": what there is, is of its first search, in which "
-                        "nothing but trials is trained"
-                      : "");
-    return err ? ERR_NOENT : ERR_OK;
+    return err ? say_none(s, f) : ERR_OK;
 }
 
 /* ---- the model ----------------------------------------------------------- */
@@ -293,7 +309,9 @@ static int refuse_program(const struct save *s)
     const struct history_snapshot *last =
         history_last_snapshot(&s->run.history);
     char path[FILE_PATH_MAX] = "";
+    struct fault f = {0};
 
+    say_none(s, &f);
     if (last)
         find_folder(s, last->s.best_path[0] ? last->s.best_path : last->s.path,
                     path, NULL);
@@ -304,7 +322,7 @@ static int refuse_program(const struct save *s)
                       "Python package wrote); or resume the run",
                       s->run.id, path);
     else
-        console_error("run %s has no snapshot", s->run.id);
+        console_error("%s", f.text);
     return path[0] ? EXIT_CONFIG : EXIT_RUN_FAILED;
 }
 

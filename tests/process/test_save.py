@@ -200,6 +200,26 @@ class Save(Case):
         self.assertFalse((self.folder / "none").exists())
         self.assert_nothing_left()
 
+    def test_before_the_first_snapshot_it_says_how_to_get_one(self):
+        """While it trains, and after it was killed."""
+        config = endless_config()
+        config["tuner"] = {"strategy": "fixed"}
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "-q")
+        self.wait_for_epochs()
+        run = self.mltune("show", "endless", "--json").result["run"]
+        early = self.mltune("save", "endless", "--out", "saved")
+        self.assert_code(early, 1)
+        self.assertIn(f"has no snapshot yet; mltune snapshot {run} writes one",
+                      early.err)
+        process.kill()
+        self.finish(process)
+        late = self.mltune("save", "endless", "--out", "saved")
+        self.assert_code(late, 1)
+        self.assertIn("it ended before the first one was written; mltune "
+                      f"resume {run}\n", late.err)
+        self.assertFalse((self.folder / "saved").exists())
+
     def test_refusals_name_what_is_wrong(self):
         """No run, no snapshot, something else in the way, a wrong word."""
         run = self.interrupted()
@@ -217,4 +237,5 @@ class Save(Case):
             "command": ["false"]}}), 1)
         failed = self.mltune("save", "lost")
         self.assert_code(failed, 1)
-        self.assertIn("has no snapshot", failed.err)
+        self.assertIn("has no snapshot: it ended before the first one was "
+                      "written\n", failed.err)  # and cannot go on
