@@ -15,6 +15,7 @@
 #include "apps/data/data_kind.h"
 #include "apps/data/data_libsvm.h"
 #include "apps/data/data_ratings.h"
+#include "apps/data/data_words.h"
 #include "apps/data/gen.h"
 #include "base/fault.h"
 
@@ -70,9 +71,18 @@ enum err data_load_sparse(const char *spec, const char *folder,
 enum err data_load_edges(const char *spec, const char *folder,
                          struct edges *out, struct fault *f);
 
+/* The text of a file, or of all texts that a glob or a folder holds, one after
+ * another, appended to @w, whose words may be fixed. A file that is named
+ * itself may look like another kind that is written. On error @w is fit for
+ * words_deinit only. */
+enum err data_load_words(const char *spec, const char *folder,
+                         const struct words_options *o, struct text_words *w,
+                         struct fault *f);
+
 /* Generates @spec and writes it: ratings as the text file @out (user, tab,
  * item, tab, rating), bags of words and sparse samples as the text file @out
- * (LDA-C, libsvm), edges as the text file @out (from, tab, to), digits as the
+ * (LDA-C, libsvm), edges as the text file @out (from, tab, to), texts as the
+ * file @out (a sentence a line), digits as the
  * folder @out (created) with the four files train-images-idx3-ubyte ...
  * t10k-labels-idx1-ubyte (the last two only where there is a test set). A file
  * appears under its name only when it is whole; one that exists is replaced.

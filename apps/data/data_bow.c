@@ -477,9 +477,18 @@ void vocabulary_deinit(struct vocabulary *v)
     memset(v, 0, sizeof(*v));
 }
 
-static enum err vocabulary_add(struct vocabulary *v, uint64_t at,
-                               const char *word, size_t n)
+/* Bytes of the texts. */
+static uint64_t vocabulary_bytes(const struct vocabulary *v)
 {
+    uint64_t last = v->words ? v->begin[v->words - 1] : 0;
+
+    return v->words ? last + strlen(v->text + last) + 1 : 0;
+}
+
+enum err vocabulary_add(struct vocabulary *v, const char *word, size_t n)
+{
+    uint64_t at = vocabulary_bytes(v);
+
     if (mem_grow((void **)&v->text, &v->text_room, 1, at + n + 1) ||
         mem_grow((void **)&v->begin, &v->begin_room, sizeof(*v->begin),
                  v->words + (size_t)1))
@@ -520,7 +529,7 @@ static enum err read_word(struct bow_text *t, char word[VOCABULARY_WORD_MAX],
 static enum err read_vocabulary(struct bow_text *t, struct vocabulary *v)
 {
     char word[VOCABULARY_WORD_MAX];
-    uint64_t at = 0, blank = 0;
+    uint64_t blank = 0;
     size_t n;
     enum err err = ERR_OK;
 
@@ -535,13 +544,12 @@ static enum err read_vocabulary(struct bow_text *t, struct vocabulary *v)
         if (!err && n > 0 && v->words == BOW_WORDS_MAX)
             err = fault_set(t->f, ERR_LIMIT, "%s: more than 2^28 words",
                             data_stream_name(t->s));
-        if (!err && n > 0) {
-            err = vocabulary_add(v, at, word, n) ? no_memory(t) : ERR_OK;
-            at += n + 1;
-        }
-        if (!err && at > TEXT_BYTES)
-            err = data_memory_check(data_stream_name(t->s), 2 * at,
-                                    t->limit_bytes, t->f);
+        if (!err && n > 0)
+            err = vocabulary_add(v, word, n) ? no_memory(t) : ERR_OK;
+        if (!err && vocabulary_bytes(v) > TEXT_BYTES)
+            err = data_memory_check(data_stream_name(t->s),
+                                    2 * vocabulary_bytes(v), t->limit_bytes,
+                                    t->f);
         pass_line_end(t);
     }
     if (!err)

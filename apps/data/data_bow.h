@@ -68,6 +68,10 @@ static inline const char *vocabulary_word(const struct vocabulary *v,
     return v->text + v->begin[i];
 }
 
+/* Appends @word[@n] (copied), which has no zero byte. Errors: ERR_NOMEM; then
+ * nothing changed. */
+enum err vocabulary_add(struct vocabulary *v, const char *word, size_t n);
+
 /* Errors: those of the stream, ERR_FORMAT (a line that is empty, too long, or
  * holds control characters), ERR_LIMIT, ERR_NOMEM. */
 enum err vocabulary_read(struct data_stream *s, uint64_t limit_bytes,

@@ -10,6 +10,11 @@ const char data_table_advice[] =
     "never missing; \"label\" names the column to predict (the last one where "
     "it is not given), \"header\" says whether the first line is one";
 
+const char data_text_advice[] =
+    "word2vec reads texts in UTF-8 (iconv -f latin1 -t utf-8 FILE makes that "
+    "of "
+    "Latin-1); lda reads counts of words (a bag of words, docs/lda.md)";
+
 /* Formats that begin with a mark of their own. */
 static const struct {
     const char *mark;
@@ -110,9 +115,9 @@ struct data_refusal data_refusal_of(enum data_kind kind, const void *bytes,
                            "to write it went through"};
     default:
         return (struct data_refusal){
-            "no application here reads plain text",
-            "lda reads counts of words (a bag of words, docs/lda.md); mlr and "
-            "nn read tables of numbers"};
+            "it is a text", "word2vec reads texts; lda reads counts of words "
+                            "(a bag of words, docs/lda.md); mlr and nn read "
+                            "tables of numbers"};
     }
 }
 

@@ -19,6 +19,9 @@ struct data_refusal data_refusal_of(enum data_kind kind, const void *bytes,
 /* The advice for a table that is not read as it is. */
 extern const char data_table_advice[];
 
+/* The advice for a text that is not read as it is. */
+extern const char data_text_advice[];
+
 /* Whether a text that begins with @text[@len] may be meant as a table: its
  * first two lines have equally many commas, semicolons or tabs, and some. */
 bool data_looks_like_table(const char *text, size_t len);

@@ -175,6 +175,28 @@ static enum err write_edges(const char *out, const struct edges *g,
     return disk_out_end(&w, err, f);
 }
 
+static enum err write_words(const char *out, const struct text_words *text,
+                            struct fault *f)
+{
+    struct disk_out w;
+    enum err err = disk_out_open(&w, NULL, out, DISK_SHARED, f);
+
+    if (err)
+        return err;
+    for (uint64_t i = 0; i < text->count && !err; i++) {
+        bool last = i + 1 == text->count || text->word[i + 1] == WORDS_BREAK;
+        const char *word;
+
+        if (text->word[i] == WORDS_BREAK)
+            continue;
+        word = vocabulary_word(&text->map.name, text->word[i]);
+        err = disk_out_put(&w, word, strlen(word), f);
+        if (!err)
+            err = disk_out_put(&w, last ? "\n" : " ", 1, f);
+    }
+    return disk_out_end(&w, err, f);
+}
+
 enum err data_generate(const char *spec, const char *out, struct fault *f)
 {
     const struct gen_kind *kind;
@@ -184,13 +206,14 @@ enum err data_generate(const char *spec, const char *out, struct fault *f)
     struct corpus c = {0};
     struct sparse sparse = {0};
     struct edges edges = {0};
+    struct text_words words = {0};
     enum err err;
 
     if (!gen_is(spec))
         return fault_set(f, ERR_INVAL,
                          "%s: expected a generator (gen:ratings?..., "
                          "gen:digits?..., gen:bow?..., gen:libsvm?..., "
-                         "gen:edges?...)",
+                         "gen:edges?..., gen:text?...)",
                          spec);
     err = gen_parse(spec, &kind, value, f);
     if (err)
@@ -221,6 +244,13 @@ enum err data_generate(const char *spec, const char *out, struct fault *f)
         if (!err)
             err = write_edges(out, &edges, f);
         edges_deinit(&edges);
+        return err;
+    }
+    if (kind->kind == DATA_TEXT) {
+        err = gen_text(spec, data_memory_limit(), &words, f);
+        if (!err)
+            err = write_words(out, &words, f);
+        words_deinit(&words);
         return err;
     }
     err = gen_digits(spec, data_memory_limit(), &train, &test, f);

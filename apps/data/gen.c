@@ -77,6 +77,17 @@ static const struct gen_kind kinds[] = {
              {"classes", 2, 0, 256, true, "0: labels are numbers"},
              {"noise", 0.3, 0, 10, false, "standard deviation of the noise"},
              {"seed", 1, 0, 0x1p53, true, "another seed, other data"}}},
+    {.name = "text",
+     .summary = "sentences whose words have a row and a column",
+     .kind = DATA_TEXT,
+     .bytes = gen_text_bytes,
+     .keys = 6,
+     .key = {{"tokens", 200000, 1, 10e9, true, "number of words"},
+             {"rows", 12, 1, 1e6, true, "rows underneath"},
+             {"columns", 12, 1, 1e6, true, "columns underneath"},
+             {"near", 8, 1, 1e4, true, "words that go with a row or column"},
+             {"length", 10, 2, 1e4, true, "words of a sentence"},
+             {"seed", 1, 0, 0x1p53, true, "another seed, other data"}}},
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 

@@ -13,6 +13,7 @@
 #include "apps/data/data_kind.h"
 #include "apps/data/data_libsvm.h"
 #include "apps/data/data_ratings.h"
+#include "apps/data/data_words.h"
 #include "base/fault.h"
 
 #include <stdbool.h>
@@ -56,6 +57,7 @@ uint64_t gen_digits_bytes(const double value[]);
 uint64_t gen_bow_bytes(const double value[]);
 uint64_t gen_libsvm_bytes(const double value[]);
 uint64_t gen_edges_bytes(const double value[]);
+uint64_t gen_text_bytes(const double value[]);
 
 /* gen:ratings: rating = 3.5 + 0.8 L.R / sqrt(rank) + noise, rounded to half
  * stars in 0.5 .. 5; L and R standard normal. Users' activity is log-normal
@@ -99,5 +101,14 @@ enum err gen_libsvm(const char *spec, uint64_t limit_bytes, struct sparse *out,
  * edge. */
 enum err gen_edges(const char *spec, uint64_t limit_bytes, struct edges *out,
                    struct fault *f);
+
+/* gen:text: sentences of `length` words. Each has a row, a column, and one word
+ * of both, w3_7; its others go with the row (r3_0 ...) or with the column
+ * (c7_0 ...), `near` for each. All popularities fall as 1 / place. Vectors that
+ * know which words occur together have w3_7 - w3_8 as w4_7 - w4_8. Appended to
+ * @w, whose words may be fixed. Errors: as above, ERR_NOMEM; fit for
+ * words_deinit only then. Cost: 200 ns a word. */
+enum err gen_text(const char *spec, uint64_t limit_bytes, struct text_words *w,
+                  struct fault *f);
 
 #endif

@@ -151,6 +151,43 @@ static enum err load_edges(const char *spec, const char *folder,
     return away ? ERR_OK : fault_set(f, ERR_NOMEM, "%s: out of memory", spec);
 }
 
+enum { FREQUENT_WORDS = 10 };
+
+/* [{"word", "times"}], the most frequent ones. */
+static json_t *frequent_words(const struct text_words *w)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < w->map.name.words && i < FREQUENT_WORDS; i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:I}", "word",
+                                        vocabulary_word(&w->map.name, i),
+                                        "times", (json_int_t)w->times[i]));
+    return list;
+}
+
+/* A text, of words as word2vec takes them if nothing else is said. */
+static enum err load_text(const char *spec, const char *folder,
+                          struct data_info *out, struct fault *f)
+{
+    const struct words_options usual = {0};
+    struct text_words w = {0};
+    enum err err = data_load_words(spec, folder, &usual, &w, f);
+
+    if (!err && words_finish(&w, 1))
+        err = fault_set(f, ERR_NOMEM, "%s: out of memory", spec);
+    if (!err) {
+        out->tokens = w.tokens;
+        out->words = w.map.name.words;
+        out->sentences = w.count - w.tokens;
+        out->table = json_pack("{s:o}", "frequent", frequent_words(&w));
+    }
+    words_deinit(&w);
+    return err || out->table
+               ? err
+               : fault_set(f, ERR_NOMEM, "%s: out of memory", spec);
+}
+
 static enum err load_sparse(const char *spec, const char *folder,
                             struct data_info *out, struct fault *f)
 {
@@ -199,6 +236,8 @@ static enum err load_and_describe(const char *spec, const char *folder,
         return load_sparse(spec, folder, out, f);
     if (out->kind == DATA_EDGES)
         return load_edges(spec, folder, out, f);
+    if (out->kind == DATA_TEXT)
+        return load_text(spec, folder, out, f);
     err = load_samples(spec, folder, csv, out->kind, &train, &test, f);
     if (!err)
         describe_samples(&train, &test, out);
@@ -286,6 +325,21 @@ static enum err describe_table(const char *spec, const char *folder,
     return ERR_OK;
 }
 
+/* A text without a word, or one that is not UTF-8, says so. */
+static enum err describe_text(const char *spec, const char *folder,
+                              struct data_info *info, struct fault *f)
+{
+    struct fault own = {0};
+    enum err err = load_text(spec, folder, info, &own);
+
+    info->readable = !err;
+    if (err == ERR_FORMAT)
+        refuse(info, own.text, data_text_advice);
+    else if (err)
+        return fault_set(f, err, "%s", own.text);
+    return ERR_OK;
+}
+
 /* What was found, whether it is readable or not. */
 static enum err describe_found(const char *spec, const char *folder,
                                const struct data_found *fd,
@@ -305,6 +359,8 @@ static enum err describe_found(const char *spec, const char *folder,
     n = beginning_of(fd, bytes);
     if (info->kind == DATA_TEXT && data_looks_like_table(bytes, n))
         return describe_table(spec, folder, csv, info, f);
+    if (info->kind == DATA_TEXT)
+        return describe_text(spec, folder, info, f);
     refusal = data_refusal_of(info->kind, bytes, n);
     refuse(info, refusal.why, refusal.advice);
     return ERR_OK;
@@ -436,6 +492,12 @@ static json_t *members_json(const struct data_info *info)
                          "nodes", (json_int_t)info->nodes, "edges",
                          (json_int_t)info->edges, "dangling",
                          (json_int_t)info->dangling);
+    if (info->kind == DATA_TEXT)
+        return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I}", "kind", kind,
+                         "readable", 1, "files", (json_int_t)info->files,
+                         "tokens", (json_int_t)info->tokens, "words",
+                         (json_int_t)info->words, "sentences",
+                         (json_int_t)info->sentences);
     if (info->kind == DATA_LIBSVM)
         return json_pack(
             "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "kind",

@@ -23,6 +23,7 @@ struct data_info {
     uint64_t users, items;
     uint64_t words, entries, tokens; /* of documents; of sparse samples */
     uint64_t nodes, edges, dangling; /* of a graph */
+    uint64_t sentences;              /* of a text; its words, tokens */
     uint32_t columns, lowest;        /* of sparse samples (data_libsvm.h) */
     double min, max, mean; /* ratings; targets, labels of sparse samples */
     uint32_t channels, height, width; /* of an image; columns x 1 x 1 */

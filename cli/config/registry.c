@@ -6,6 +6,7 @@
 #include "apps/mlr/mlr.h"
 #include "apps/nn/nn.h"
 #include "apps/pagerank/pagerank.h"
+#include "apps/word2vec/word2vec.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/config/app_plugin.h"
@@ -30,7 +31,8 @@ static enum err add_apps(struct registry *r, struct fault *f)
                 {&app_mf, NULL},
                 {&app_mlr, NULL},
                 {&app_nn, nn_check_settings},
-                {&app_pagerank, NULL}};
+                {&app_pagerank, NULL},
+                {&app_word2vec, NULL}};
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < sizeof(apps) / sizeof(*apps); i++) {

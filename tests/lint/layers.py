@@ -36,6 +36,7 @@ ROOMS = {
     "apps/mf": "base base/json apps apps/data",
     "apps/glm": "base apps apps/data apps/samples",
     "apps/pagerank": "base apps apps/data",
+    "apps/word2vec": "base base/json apps apps/data",
     "apps/mlr": "base apps apps/data apps/samples apps/onnx",
     "apps/lda": "base base/json apps apps/data",
     "apps/nn": "base base/json ps/space apps apps/data apps/samples apps/onnx apps/mlr",
@@ -69,7 +70,7 @@ ROOMS = {
     "cli/remote": "base base/host base/json",
     "cli/config": "base base/host base/json searchers/space searchers searchers/process ps/rows "
                   "apps/data apps/glm apps/mf apps/mlr apps/lda apps/nn "
-                  "apps/pagerank tuner/board "
+                  "apps/pagerank apps/word2vec tuner/board "
                   "tuner/shell api/http cli/basics cli/remote",
     "cli/state": "base base/host base/json tuner/history tuner/shell api/http api/view "
                  "api/service cli/basics cli/remote",

@@ -221,6 +221,9 @@ class Case(unittest.TestCase):
 
     def write(self, name, content):
         path = self.folder / name
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+            return path
         path.write_text(content if isinstance(content, str)
                         else json.dumps(content))
         return path

@@ -200,8 +200,8 @@ class Data(Case):
                  '"categories"'),
                 ("na.csv", "a,b,c\n" + rows + "1,2,NA\n", "csv",
                  "line 32, column 3 (c)", "a label is never missing"),
-                ("prose", "To be, or not to be\nthat is the\n", "text",
-                 "plain text", "lda"),
+                ("prose", b"caf\xe9 au lait\nwords\n", "text",
+                 "line 1: expected UTF-8", "iconv"),
                 ("t.parquet", "PAR1\0\0", "binary", "Parquet",
                  "read_parquet"),
                 ("none", "", "empty", "it is empty", "download")]:

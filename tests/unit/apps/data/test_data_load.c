@@ -397,8 +397,19 @@ static void load_description_counts(void **state)
     scratch_text("prose", "words and nothing else\n");
     assert_int_equal(
         data_describe("prose", scratch_folder(), NULL, &info, NULL), ERR_OK);
+    assert_true(info.readable);
+    json = data_info_json(&info);
+    assert_int_equal(json_integer_value(json_object_get(json, "tokens")), 4);
+    assert_int_equal(json_integer_value(json_object_get(json, "words")), 4);
+    json_decref(json);
+    data_info_deinit(&info);
+    scratch_text("latin1", "caf\xe9 au lait\n");
+    assert_int_equal(
+        data_describe("latin1", scratch_folder(), NULL, &info, NULL), ERR_OK);
     assert_false(info.readable);
     json = data_info_json(&info);
+    assert_non_null(strstr(json_string_value(json_object_get(json, "why")),
+                           "line 1: expected UTF-8"));
     assert_non_null(json_object_get(json, "advice"));
     json_decref(json);
     assert_int_equal(data_describe("gen:nothing", NULL, NULL, &info, NULL),
