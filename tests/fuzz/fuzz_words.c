@@ -49,8 +49,7 @@ static char *written(const struct text_words *w, size_t *n)
                                ? "\n"
                                : vocabulary_word(&w->map.name, w->word[i]);
 
-        memcpy(text + *n, word, strlen(word));
-        *n += strlen(word);
+        *n = (size_t)(stpcpy(text + *n, word) - text);
         if (w->word[i] != WORDS_BREAK)
             text[(*n)++] = ' ';
     }

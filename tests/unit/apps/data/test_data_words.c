@@ -146,7 +146,7 @@ static void refuse(const char *text, size_t n, uint64_t limit, enum err code,
 static void words_errors_say_where(void **state)
 {
     const struct words_options usual = {0};
-    char *text = malloc(100000);
+    char *text = malloc(100001);
     struct text_words w = {0};
 
     (void)state;
@@ -157,7 +157,8 @@ static void words_errors_say_where(void **state)
         sprintf(text + 5 * i, "%04d ", i % 10000);
     refuse(text, 100000, 50000, ERR_LIMIT, "it");
     memset(text, 'x', 600);
-    memcpy(text + 600, " y", 2);
+    text[600] = ' ';
+    text[601] = 'y';
     assert_int_equal(read_bytes(text, 602, &usual, UINT64_MAX, &w, NULL),
                      ERR_OK);
     expect_words(&w, "y|");
