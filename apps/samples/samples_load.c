@@ -169,8 +169,10 @@ static void take_all(struct samples *train, struct samples *test)
 {
     if (test->count > 0) {
         log_event(LOG_WARN, "only_its_own_test_set",
-                  "samples=%" PRIu64 " for_training=%" PRIu64, test->count,
-                  train->count);
+                  "samples=%" PRIu64 " for_training=%" PRIu64
+                  " reason=\"the data have a test set of their own, which "
+                  "alone is evaluated\"",
+                  test->count, train->count);
         samples_deinit(train);
         *train = *test;
         memset(test, 0, sizeof(*test));

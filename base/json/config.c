@@ -215,14 +215,35 @@ enum err config_schema(const struct config_field fields[], size_t n,
 
 /* ---- tables: help -------------------------------------------------------- */
 
+/* A bound as people write it: "4MiB", "9007199254740992", "0.001". */
+static void help_bound(struct text *t, const struct config_field *field,
+                       double x)
+{
+    static const char *const unit[] = {"",    "KiB", "MiB", "GiB",
+                                       "TiB", "PiB", "EiB"};
+    size_t i = 0;
+
+    if (field->type != CONFIG_SIZE) {
+        text_printf(t, field->type == CONFIG_INT ? "%.0f" : "%.15g", x);
+        return;
+    }
+    for (; i < 6 && x >= 1024 && fmod(x, 1024) == 0; i++)
+        x /= 1024;
+    text_printf(t, "%.15g%s", x, unit[i]);
+}
+
 static void help_range(struct text *t, const struct config_field *field)
 {
     if (field->choices)
         text_printf(t, " %s", field->choices);
-    else if (is_bounded(field) && isfinite(field->max))
-        text_printf(t, " %.15g..%.15g", field->min, field->max);
-    else if (is_bounded(field))
-        text_printf(t, " >= %.15g", field->min);
+    else if (is_bounded(field)) {
+        text_puts(t, isfinite(field->max) ? " " : " >= ");
+        help_bound(t, field, field->min);
+    }
+    if (!field->choices && is_bounded(field) && isfinite(field->max)) {
+        text_puts(t, "..");
+        help_bound(t, field, field->max);
+    }
     if (field->unit)
         text_printf(t, " %s", field->unit);
 }

@@ -114,8 +114,8 @@ static const struct example rows[] = {
      "from the next shell on"},
     {"completions",
      "mltune completions fish > ~/.config/fish/completions/mltune.fish", ""},
-    {"man", "mltune man run | man -l -", ""},
-    {"man", "mltune man config | man -l -", "the configuration"},
+    {"man", "mltune man run", ""},
+    {"man", "mltune man config", "the configuration"},
 };
 
 const struct example *example_of(const char *verb, size_t i)

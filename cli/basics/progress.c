@@ -231,6 +231,18 @@ static void event_search_ended(struct status_line *l,
     add(l, ": %s", s->reason);
 }
 
+/* Decisions that another record tells of, too. */
+static bool is_told(const struct record_decision *d)
+{
+    static const char *const told[] = {"search", "retune", "search_ended",
+                                       "setting"};
+
+    for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
+        if (strcmp(d->decision, told[i]) == 0)
+            return true;
+    return false;
+}
+
 bool progress_event(const struct history *h, const struct record *record,
                     char *out, size_t size)
 {
@@ -272,6 +284,8 @@ bool progress_event(const struct history *h, const struct record *record,
         add(&l, "setting: %s: %s", setting, record->setting_chosen.reason);
         break;
     case RECORD_DECISION:
+        if (is_told(&record->decision))
+            return false;
         add(&l, "%s: %s", record->decision.decision, record->decision.text);
         break;
     case RECORD_SNAPSHOT_WRITTEN:
@@ -324,13 +338,19 @@ static void put_line(struct progress *p, const char *prefix, const char *text)
     pthread_mutex_unlock(&p->lock);
 }
 
+/* Decisions are told as events; their numbers are in the run's log. */
+static bool is_event(const char *line)
+{
+    return strstr(line, " info decision what=") != NULL;
+}
+
 static void take_log_line(void *ctx, enum log_level level, const char *line)
 {
     struct progress *p = ctx;
 
     if (p->log_fd >= 0)
         dprintf(p->log_fd, "%s\n", line);
-    if (level <= p->level)
+    if (level <= p->level && !is_event(line))
         put_line(p, "", line);
 }
 

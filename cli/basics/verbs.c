@@ -57,7 +57,7 @@ static const struct verb rows[] = {
      false, verb_doctor},
     {"completions", "the script that completes words in a shell", false,
      verb_completions},
-    {"man", "a verb's page of the manual, in mdoc", false, verb_man},
+    {"man", "a verb's page of the manual", false, verb_man},
     {"node", "a training node; started by launchers", true, verb_node},
     {"app-host", "says what an application plug-in is; started by others", true,
      verb_app_host},

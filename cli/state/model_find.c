@@ -7,6 +7,21 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Neither a model's folder nor a run: the folder of a run has its model. */
+static enum err refuse(const char *word, const char *state, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    bool inside = (size_t)snprintf(path, sizeof(path), "%s/model/" MODEL_FILE,
+                                   word) < sizeof(path) &&
+                  access(path, F_OK) == 0;
+
+    return fault_set(f, ERR_NOENT,
+                     "%s: expected a model folder (with " MODEL_FILE
+                     " in it) or a run of %s, found neither%s%s%s",
+                     word, state, inside ? "; did you mean " : "",
+                     inside ? word : "", inside ? "/model?" : "");
+}
+
 static enum err model_of_run(const char *word, const char *state,
                              struct found_model *out, struct fault *f)
 {
@@ -20,10 +35,7 @@ static enum err model_of_run(const char *word, const char *state,
         err = replay_run(j, path, word, &run, f);
     journal_close(j);
     if (err == ERR_NOENT)
-        return fault_set(f, err,
-                         "%s: expected a model folder (with " MODEL_FILE
-                         " in it) or a run of %s, found neither",
-                         word, state);
+        return refuse(word, state, f);
     if (err)
         return err;
     model = json_string_value(json_object_get(run.result, "model"));

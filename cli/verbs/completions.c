@@ -21,6 +21,8 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* A verb that is asked for its help tells @hear what it is instead. */
 static int describe(const struct verb *v, options_hearer *hear, void *ctx)
@@ -392,10 +394,35 @@ int verb_completions(int argc, char **argv)
     return EXIT_USAGE;
 }
 
+/* On a terminal `man` shows the page, where there is one; it then stands in the
+ * place of this program. */
+static void become_man(const char *page)
+{
+    char name[] = "man", local[] = "-l", in[] = "-",
+         *argv[] = {name, local, in, NULL};
+    size_t len = strlen(page);
+    int fd = memfd_create("mltune-man", MFD_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (write(fd, page, len) == (ssize_t)len && lseek(fd, 0, SEEK_SET) == 0 &&
+        dup2(fd, STDIN_FILENO) >= 0)
+        execv("/usr/bin/man", argv);
+    close(fd);
+}
+
+/* Takes @page; NULL: no memory. */
+static int show_page(char *page)
+{
+    if (page && isatty(STDOUT_FILENO))
+        become_man(page);
+    return console_text(page);
+}
+
 static int print_page(void *ctx, const struct usage *u)
 {
     (void)ctx;
-    return console_text(manual_page(u));
+    return show_page(manual_page(u));
 }
 
 static int print_config_page(void)
@@ -405,7 +432,7 @@ static int print_config_page(void)
     enum err err = config_manual(cli_registry(), &page, &f);
 
     if (!err)
-        return console_text(page);
+        return show_page(page);
     console_error("%s", f.text);
     return exit_code_of(err);
 }
@@ -415,8 +442,10 @@ int verb_man(int argc, char **argv)
     static const struct usage usage = {
         .verb = "man",
         .operands = "VERB",
-        .details = "Prints the page as roff; mltune man run | man -l - shows "
-                   "it.\nconfig stands for the page of the configuration.",
+        .details =
+            "Shows the page on a terminal that has man, and prints it as "
+            "roff elsewhere.\nconfig stands for the page of the "
+            "configuration.",
         .operands_min = 1,
         .operands_max = 1,
     };

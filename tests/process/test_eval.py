@@ -1,5 +1,6 @@
 """`mltune eval`: a saved model on other data."""
 import json
+import shutil
 import math
 
 from harness import Case, mf_config, mlr_config
@@ -186,6 +187,9 @@ class EvalTest(Case):
         data = config["app"]["data"]
         self.assertIn("nix", self.eval("nix", 74))
         self.assertIn("model.json", self.eval(data, 74, "nowhere"))
+        (self.folder / "run").mkdir()
+        shutil.copytree(self.folder / "model", self.folder / "run/model")
+        self.assertIn("did you mean run/model?", self.eval(data, 74, "run"))
         self.assertIn("weights.npy",
                       self.eval(data.replace("size=12", "size=13"), 78))
         path = self.folder / "model" / "model.json"

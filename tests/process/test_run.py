@@ -4,6 +4,7 @@ import math
 import os
 import pty
 import random
+import re
 import resource
 import select
 import signal
@@ -289,6 +290,12 @@ class Looking(Case):
         for epoch in range(1, 5):
             self.assertIn(f"epoch {epoch}: loss", done.err)
         self.assertNotIn("\r", done.err)
+        # What has a line of its own is not told as a decision, nor logged too.
+        self.assertEqual(len(re.findall(r"search 1\b.*at most", done.err)), 1)
+        self.assertNotIn("search 1 begins", done.err)
+        self.assertNotIn("training goes on with", done.err)
+        self.assertNotIn("info decision", done.err)
+        self.assertIn("  end: ", done.err)
 
     def test_live_line_on_a_terminal(self):
         """On a terminal one line is redrawn, and is gone at the end."""

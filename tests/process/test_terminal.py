@@ -120,6 +120,18 @@ class Fits(Case):
     def words(self, text):
         return sorted(text.split())
 
+    def test_a_page_of_the_manual_is_shown(self):
+        """By man, where that is; what man would be given goes to a pipe."""
+        self.env["PAGER"] = "cat"
+        for verb in "run", "config":
+            text, done = on_a_terminal(self, 80, 24, "man", verb)
+            self.assert_code(done, 0)
+            page = self.mltune("man", verb).out
+            self.assertIn(".Sh NAME", page)
+            if os.access("/usr/bin/man", os.X_OK):
+                self.assertNotIn(".Sh", text)
+                self.assertIn(f"mltune-{verb}", re.sub(".\b", "", text))
+
     def test_lists_and_runs_fit_the_width(self):
         """Folded between words: each word that a pipe gets is there whole."""
         for words in (["ls"], ["trials", self.run], ["branches", self.run],

@@ -728,7 +728,11 @@ static void nothing_found(struct mltuner *s)
     assert(s->phase == PHASE_SEARCH || s->phase == PHASE_FINALS);
     if (s->search.plan.retune && !s->rescue) {
         s->vain++;
-        close_search(s, 0, s->search.end_reason);
+        close_search(s, 0,
+                     s->phase == PHASE_FINALS
+                         ? "none of those that seemed better is better than "
+                           "the best epoch: the setting stays"
+                         : s->search.end_reason);
         release_parent(s);
         s->plateau.searched = true;
         s->phase = PHASE_TRAIN;

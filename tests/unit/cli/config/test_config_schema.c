@@ -305,6 +305,7 @@ static void config_help_lists_every_field(void **state)
                                  "[100]"));
     assert_non_null(strstr(help, "ps.priority random|relative"));
     assert_non_null(strstr(help, "app object (required)"));
+    assert_non_null(strstr(help, "memory.limit size >= 1KiB"));
     mem_free(help);
 }
 
