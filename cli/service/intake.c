@@ -97,6 +97,34 @@ static void check_generator(const char *pointer, const json_t *value,
         problems_warn(problems, pointer, "a run would fail: %.300s", f.text);
 }
 
+/* Whether the name alone stays in @folder: what leads out is a link then. */
+static bool stays_by_name(const char *folder, const char *name)
+{
+    const char *up = strstr(name, "..");
+
+    for (; up; up = strstr(up + 1, ".."))
+        if ((up == name || up[-1] == '/') && (!up[2] || up[2] == '/'))
+            return false;
+    return *name != '/' || is_within(name, folder);
+}
+
+/* @name leads out of the data folder, or may. */
+static void refuse_path(const struct intake *in, const char *pointer,
+                        const json_t *value, struct problems *problems)
+{
+    const char *name = json_string_value(value);
+    bool plain = plain_folders(name);
+    struct problem *p =
+        problems_add(problems, pointer, value,
+                     "a path within the service's data folder %s%s", in->data,
+                     plain ? "" : ", no folder of which is a pattern");
+
+    if (p && plain && stays_by_name(in->data, name))
+        snprintf(p->hint, sizeof(p->hint),
+                 "a link leads out of it: put the file itself there (mltune "
+                 "upload), or start the service with another --data");
+}
+
 static void check_paths(const struct intake *in, const json_t *root,
                         struct problems *problems)
 {
@@ -116,11 +144,7 @@ static void check_paths(const struct intake *in, const json_t *root,
         if (gen_is(name))
             check_generator(pointer, value, problems);
         else if (!leads_into(in->data, name))
-            problems_add(
-                problems, pointer, value,
-                "a path within the service's data folder %s, no folder "
-                "of which is a pattern",
-                in->data);
+            refuse_path(in, pointer, value, problems);
         else
             check_files(in, pointer, value, problems);
     }

@@ -403,6 +403,14 @@ class Links(Service):
             answer = self.submit(self.config(data), status=422)
             self.assertEqual([e["pointer"] for e in answer["errors"]],
                              ["/app/data"], data)
+            if data == "link.csv":
+                self.assertIn("a link leads out of it: put the file itself",
+                              json.dumps(answer))
+        for data, pattern in (("../x.csv", False), ("s*/x.csv", True),
+                              ("/etc/passwd", False)):
+            answer = json.dumps(self.submit(self.config(data), status=422))
+            self.assertEqual("which is a pattern" in answer, pattern, answer)
+            self.assertNotIn("a link leads", answer)
         self.assertIn("lies in the data folder", self.said())
 
     def said(self):

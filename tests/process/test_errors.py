@@ -15,7 +15,7 @@ RATE = {"type": "float", "min": 1e-5, "max": 1}
 ELSEWHERE = {
     "command not found":
         "test_readme.py: test_the_first_command_finds_the_program",
-    "leads out of": "test_abuse.py: leads out of",
+    "a link leads out of it": "test_abuse.py: a link leads out of it",
     'found … did you mean "learning_rate"?':
         'test_terminal.py: did you mean "learning_rate"',
     "MLTUNE_TOKEN": 'test_terminal.py: assertIn("MLTUNE_TOKEN"',
