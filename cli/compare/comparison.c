@@ -188,14 +188,21 @@ static void add_times(struct text_table *t, const struct spread *s)
                   s->min_above ? ">" : "", min, s->max_above ? ">" : "", max);
 }
 
-static void add_numbers(struct text_table *t, const struct spread *s)
+/* Of @runs; that some have none, as one that trained no epoch, is told. */
+static void add_numbers(struct text_table *t, const struct spread *s,
+                        size_t runs)
 {
-    if (s->n == 0)
-        table_add(t, "-");
-    else if (s->n == 1)
-        table_add(t, "%.5g", s->median);
+    char all[96], some[64] = "";
+
+    if (s->n < runs)
+        snprintf(some, sizeof(some), "; %zu of %zu have none", runs - s->n,
+                 runs);
+    if (s->n > 1)
+        snprintf(all, sizeof(all), "%.5g (%.5g - %.5g)", s->median, s->min,
+                 s->max);
     else
-        table_add(t, "%.5g (%.5g - %.5g)", s->median, s->min, s->max);
+        snprintf(all, sizeof(all), "%.5g", s->median);
+    table_add(t, "%s%s", s->n == 0 ? "-" : all, some);
 }
 
 static void add_shares(struct text_table *t, const struct spread *s)
@@ -219,7 +226,7 @@ static void add_row(struct text_table *t, const struct comparison *c,
     if (has_target(c))
         add_times(t, &s);
     s = over_runs(c, row, quality);
-    add_numbers(t, &s);
+    add_numbers(t, &s, count_whole(c, row));
     s = over_runs(c, row, share);
     add_shares(t, &s);
     s = over_runs(c, row, whole_seconds);

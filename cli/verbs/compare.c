@@ -498,6 +498,25 @@ static int print_table(const struct compare *c)
     return EXIT_RUN_FAILED;
 }
 
+/* How long it may take, before it begins. */
+static void say_length(const struct compare *c)
+{
+    size_t runs = c->table.rows * c->table.seeds;
+    double each = c->config->max_time_s;
+    char one[32], all[32];
+
+    progress_duration(each, one, sizeof(one));
+    progress_duration(each * (double)runs, all, sizeof(all));
+    if (isfinite(each))
+        console_note("%zu runs, one after another, of at most %s each: at most "
+                     "%s, and what it takes to start them",
+                     runs, one, all);
+    else
+        console_note("%zu runs, one after another; --set stop.max_time=60s "
+                     "would bound each of them",
+                     runs);
+}
+
 static int compare(struct compare *c)
 {
     struct fault f = {0};
@@ -513,6 +532,7 @@ static int compare(struct compare *c)
         console_error("%s", f.text);
         return err == ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_IO;
     }
+    say_length(c);
     talk_hurry(true);
     code = run_all(c);
     talk_hurry(false);

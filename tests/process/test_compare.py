@@ -28,6 +28,7 @@ class Compare(Case):
         for word in ("STRATEGY", "TO TARGET", "BEST accuracy", "TUNING",
                      "mltuner ", "fixed+schedule=cosine", "2/2", "saved"):
             self.assertIn(word, done.out)
+        self.assertIn("4 runs, one after another; --set stop.max_time", done.err)
         table = json.loads(self.saved("json"))
         self.assertEqual(table["metric"], "accuracy")
         self.assertEqual(table["target_metric"], 0.3)
@@ -49,6 +50,17 @@ class Compare(Case):
         self.assertEqual({r["status"] for r in rows}, {"finished"})
         self.assertEqual(rows[0]["name"], "mltuner")
         self.assert_nothing_left()
+
+    def test_how_long_it_may_take_is_said(self):
+        """Before the first run; and a run without an epoch is not hidden."""
+        config = mlr_config(max_time=0.05)
+        config["stop"].pop("max_epochs", None)
+        done = self.compare(config, "--strategies", "mltuner", "--seeds", 2)
+        self.assert_code(done, 0)
+        self.assertIn("2 runs, one after another, of at most 50 ms each: at "
+                      "most 100 ms, and", done.err)
+        self.assertLess(done.err.index("one after another"),
+                        done.err.index("1 of 2"))
 
     def test_every_strategy_runs(self):
         """All of them, in one table, as JSON on stdout."""

@@ -94,6 +94,14 @@ static void comparison_prints_a_table(void **state)
     assert_non_null(strstr(text, "0.81 (0.8 - 0.82)"));
     assert_non_null(strstr(text, "20 % (20 - 20)"));
     assert_non_null(strstr(text, ">10.0 s ")); /* the one failed run that ran */
+    assert_null(strstr(text, "have none"));
+    free(text);
+    c.row[0].run[1].metric = NAN; /* finished, and trained no epoch */
+    out = open_memstream(&text, &len);
+    assert_int_equal(comparison_print(&c, out), 0);
+    fclose(out);
+    assert_non_null(strstr(text, "(0.8 - 0.82); 1 of 3 have none"));
+    assert_non_null(strstr(text, "3/3"));
     free(text);
     comparison_deinit(&c);
 }
