@@ -1,0 +1,290 @@
+/* glm beside scikit-learn's SAGA and a plain loop: one worker, everything
+ * through host and parameter server, CPU seconds of training alone.
+ *
+ *   glm_saga     CPU seconds until the objective (logistic loss and an l2
+ *                penalty) is that at which scikit-learn's SAGA ends by its own
+ *                tolerance, to 1e-4; and its own, in the same run (glm_peer.py)
+ *   glm_samples  samples a CPU second of mini-batches (SGD), beside a loop on a
+ *                flat array that does the same
+ *
+ * The data are a9a, where MLTUNE_DATA or ../shared/data has it, and a generated
+ * set of rcv1's shape. Run from the root of the tree.
+ */
+#include "apps/glm/glm.h"
+#include "apps/data/data.h"
+#include "base/clock_io.h"
+#include "base/mem.h"
+#include "ps/node/host_io.h"
+#include "tests/bench/bench.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BATCH = 64, PASSES_MAX = 2000, SGD_PASSES = 3, PATH_BYTES = 4096 };
+
+struct set {
+    const char *name;
+    char path[PATH_BYTES];
+    double lambda;
+    struct sparse samples;
+};
+
+static double seconds(time_ns since)
+{
+    return (double)(bench_cpu() - since) / 1e9;
+}
+
+/* ---- ours ---------------------------------------------------------------- */
+
+static struct host *hosted_open(const struct set *s, const char *solver,
+                                const char *clock)
+{
+    struct host_config c = {.app = &app_glm, .folder = ".", .seed = 1};
+    struct host *host;
+    struct fault f = {0};
+    json_t *json = json_pack(
+        "{s:{s:s, s:s, s:s, s:s, s:s, s:f, s:f}, s:{s:i},"
+        " s:{s:{s:i}}}",
+        "app", "name", "glm", "data", s->path, "solver", solver, "clock", clock,
+        "loss", "logistic", "lambda", s->lambda, "test_fraction", 0.0,
+        "cluster", "workers", 1, "tunables", "batch_size", "fixed", BATCH);
+
+    bench_must(json != NULL, "configuration");
+    c.config = json;
+    bench_must(host_open(&c, &host, &f) == ERR_OK, f.text);
+    json_decref(json);
+    bench_must(ps_fork(host_ps(host), 1, 0, BRANCH_TRAINING) == ERR_OK, "fork");
+    return host;
+}
+
+/* The mean of what @clocks clocks tell. */
+static double hosted_slice(struct host *host, uint64_t clocks, double rate)
+{
+    struct node_setting setting = host_facts(host)->defaults;
+    struct host_slice slice = {1, BRANCH_TRAINING, &setting, clocks, clocks};
+    struct host_result result;
+    struct fault f = {0};
+    const struct progress_window *w;
+
+    setting.learning_rate = rate;
+    setting.batch_size = BATCH;
+    bench_must(host_slice_begin(host, &slice, &f) == ERR_OK, f.text);
+    bench_must(host_slice_end(host, &result, &f) == ERR_OK, f.text);
+    w = host_slice_window(host, 0);
+    return w->sum / (double)w->samples;
+}
+
+/* 1 / (3 L): L is a quarter of the largest squared length, the bias's 1
+ * included. */
+static double saga_rate(const struct set *s)
+{
+    double longest = 0;
+
+    for (uint64_t i = 0; i < s->samples.count; i++) {
+        double length = 1;
+
+        for (uint64_t e = s->samples.begin[i]; e < s->samples.begin[i + 1]; e++)
+            length += (double)s->samples.value[e] * (double)s->samples.value[e];
+        longest = fmax(longest, length);
+    }
+    return 1 / (3 * (longest / 4 + s->lambda));
+}
+
+/* CPU seconds to @target; with a clock a pass, the loss that a pass tells is
+ * the objective before it. NAN: not in PASSES_MAX passes. */
+static double saga_time(const struct set *s, double target, unsigned *passes)
+{
+    struct host *host = hosted_open(s, "saga", "pass");
+    double time = 0, rate = saga_rate(s);
+
+    for (*passes = 0; *passes <= PASSES_MAX; ++*passes) {
+        time_ns since = bench_cpu();
+        double objective = hosted_slice(host, 1, rate);
+
+        if (objective <= target)
+            break;
+        time += seconds(since);
+    }
+    host_close(host);
+    return *passes <= PASSES_MAX ? time : (double)NAN;
+}
+
+static void compare_saga(const struct set *s)
+{
+    struct bench_series ours = {.n = 0}, theirs = {.n = 0};
+    char command[PATH_BYTES + 128], params[128];
+    const char *python = getenv("PYTHON");
+    size_t rounds = bench_rounds();
+    double best, cpu;
+    unsigned their_passes, passes = 0;
+
+    snprintf(command, sizeof(command), "%s tests/bench/glm_peer.py '%s' %g",
+             python ? python : "/usr/bin/python3", s->path, s->lambda);
+    for (size_t i = 0; i < rounds; i++) {
+        FILE *peer = popen(command, "re");
+        int n;
+
+        bench_must(peer != NULL, "start of python3");
+        n = fscanf(peer, "%lf %lf %u", &best, &cpu, &their_passes);
+        pclose(peer);
+        if (n != 3) {
+            bench_skip("glm_saga", s->name, "there is no scikit-learn");
+            return;
+        }
+        bench_add(&theirs, cpu);
+        bench_add(&ours, saga_time(s, best * (1 + 1e-4), &passes));
+    }
+    snprintf(params, sizeof(params), "data=%s lambda=%g passes=%u theirs=%u",
+             s->name, s->lambda, passes, their_passes);
+    bench_print("glm_saga", params, &ours, "s");
+    bench_print_ratio("glm_saga", params, "scikit-learn", &ours, &theirs, 1);
+}
+
+/* ---- mini-batches -------------------------------------------------------- */
+
+struct plain {
+    const struct sparse *x;
+    float *w, *g; /* [columns + 1]: the bias last */
+};
+
+/* The mean gradient of samples first .. end - 1, and a step. Returns the sum of
+ * losses. */
+static double plain_batch(struct plain *p, uint64_t first, uint64_t end,
+                          float rate)
+{
+    const struct sparse *x = p->x;
+    uint32_t bias = x->columns;
+    float by = rate / (float)(end - first);
+    double sum = 0;
+
+    for (uint64_t i = first; i < end; i++) {
+        float y = x->label[i] > 0 ? 1 : -1, z = p->w[bias], d;
+
+        for (uint64_t e = x->begin[i]; e < x->begin[i + 1]; e++)
+            z += p->w[x->index[e]] * x->value[e];
+        sum += (double)log1pf(expf(-y * z));
+        d = -y / (1 + expf(y * z));
+        p->g[bias] += d;
+        for (uint64_t e = x->begin[i]; e < x->begin[i + 1]; e++)
+            p->g[x->index[e]] += d * x->value[e];
+    }
+    for (uint64_t i = first; i < end; i++)
+        for (uint64_t e = x->begin[i]; e < x->begin[i + 1]; e++) {
+            p->w[x->index[e]] -= by * p->g[x->index[e]];
+            p->g[x->index[e]] = 0;
+        }
+    p->w[bias] -= by * p->g[bias];
+    p->g[bias] = 0;
+    return sum;
+}
+
+static double plain_pass(const struct set *s, struct plain *p, float rate)
+{
+    uint64_t count = s->samples.count;
+    double sum = 0;
+
+    for (uint64_t at = 0; at < count; at += BATCH)
+        sum +=
+            plain_batch(p, at, at + BATCH < count ? at + BATCH : count, rate);
+    return sum / (double)count;
+}
+
+static void compare_sgd(const struct set *s)
+{
+    struct bench_series ours = {.n = 0}, theirs = {.n = 0};
+    size_t bytes = (s->samples.columns + (size_t)1) * sizeof(float);
+    double samples = (double)s->samples.count * SGD_PASSES, loss = 0, plain = 0;
+    char params[128];
+
+    for (size_t i = 0; i < bench_rounds(); i++) {
+        struct host *host = hosted_open(s, "sgd", "batch");
+        uint64_t clocks = (s->samples.count + BATCH - 1) / BATCH;
+        struct plain p = {&s->samples, mem_calloc(bytes, 1),
+                          mem_calloc(bytes, 1)};
+        time_ns since = bench_cpu();
+
+        bench_must(p.w && p.g, "memory");
+        for (int pass = 0; pass < SGD_PASSES; pass++)
+            plain = plain_pass(s, &p, 0.1F);
+        bench_add(&theirs, samples / seconds(since));
+        since = bench_cpu();
+        for (int pass = 0; pass < SGD_PASSES; pass++)
+            loss = hosted_slice(host, clocks, 0.1);
+        bench_add(&ours, samples / seconds(since));
+        mem_free(p.w);
+        mem_free(p.g);
+        host_close(host);
+    }
+    snprintf(params, sizeof(params), "data=%s batch=%d loss=%.4f plain=%.4f",
+             s->name, BATCH, loss, plain);
+    bench_print("glm_samples", params, &ours, "samples/s");
+    bench_print_ratio("glm_samples", params, "plain", &ours, &theirs, 0);
+}
+
+/* ---- data ---------------------------------------------------------------- */
+
+static void load(struct set *s)
+{
+    struct sparse none = {0};
+    struct fault f = {0};
+
+    bench_must(data_load_sparse(s->path, NULL, &s->samples, &none, &f) ==
+                   ERR_OK,
+               f.text);
+    sparse_deinit(&none);
+}
+
+/* Unpacked, or made, in @folder: both sides read the same file. */
+static void make(struct set *s, const char *folder, const char *spec)
+{
+    struct fault f = {0};
+
+    snprintf(s->path, sizeof(s->path), "%s/%s", folder, s->name);
+    bench_must(data_generate(spec, s->path, &f) == ERR_OK, f.text);
+    load(s);
+}
+
+static bool find_a9a(struct set *s, const char *folder)
+{
+    const char *data = getenv("MLTUNE_DATA");
+    char command[2 * PATH_BYTES + 64];
+
+    snprintf(s->path, sizeof(s->path), "%s/a9a", folder);
+    snprintf(command, sizeof(command), "xz -dc '%s/a9a.xz' >'%s' 2>/dev/null",
+             data ? data : "../shared/data", s->path);
+    if (system(command) != 0) // NOLINT(cert-env33-c): paths are ours
+        return false;
+    load(s);
+    return true;
+}
+
+static void compare(struct set *s)
+{
+    compare_saga(s);
+    compare_sgd(s);
+    fflush(stdout);
+    unlink(s->path);
+    sparse_deinit(&s->samples);
+}
+
+int main(void)
+{
+    char folder[] = "/tmp/mltune-bench-XXXXXX";
+    struct set a9a = {.name = "a9a", .lambda = 1e-4};
+    struct set wide = {.name = "rcv1-shaped", .lambda = 1e-4};
+
+    bench_must(mkdtemp(folder) != NULL, "folder");
+    if (find_a9a(&a9a, folder))
+        compare(&a9a);
+    else
+        bench_skip("glm_saga", "data=a9a", "a9a.xz is not there");
+    unlink(a9a.path);
+    make(&wide, folder,
+         "gen:libsvm?samples=20000&columns=47000&entries=75&noise=1");
+    compare(&wide);
+    rmdir(folder);
+    return 0;
+}
