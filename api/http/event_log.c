@@ -230,9 +230,22 @@ static size_t write_event(const struct event *e, enum event_form form,
     return (size_t)n;
 }
 
-void event_log_read(struct event_log *log, uint64_t after, enum event_form form,
-                    size_t most, char *buffer, size_t size,
-                    struct event_reading *out)
+/* Whether @kind is among the names of @kinds. */
+static bool is_among(const char *kinds, const char *kind)
+{
+    size_t n = strlen(kind);
+    const char *at = kinds;
+
+    while (at && (strncmp(at, kind, n) != 0 || (at[n] && at[n] != ','))) {
+        at = strchr(at, ',');
+        at += at ? 1 : 0;
+    }
+    return at != NULL;
+}
+
+void event_log_read(struct event_log *log, uint64_t after, const char *kinds,
+                    enum event_form form, size_t most, char *buffer,
+                    size_t size, struct event_reading *out)
 {
     assert(buffer);
     assert(out);
@@ -244,6 +257,10 @@ void event_log_read(struct event_log *log, uint64_t after, enum event_form form,
     for (uint64_t n = find(log, after); n < log->end && !out->missed; n++) {
         const struct event *e = at(log, n);
 
+        if (kinds && *kinds && !is_among(kinds, e->kind)) {
+            out->last = e->id;
+            continue;
+        }
         if (out->events == most || e->len + AROUND_MAX > size - out->len)
             break;
         out->len += write_event(e, form, out->events == 0, buffer + out->len,

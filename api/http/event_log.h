@@ -69,15 +69,17 @@ enum event_form { EVENT_STREAM, EVENT_ITEMS };
 struct event_reading {
     size_t len;    /* bytes written */
     size_t events; /* written */
-    uint64_t last; /* number of the last one, or what it was read after */
+    uint64_t last; /* of the last one, or passed over, or what it was after */
     bool missed;   /* some after that are dropped already: nothing is written */
     uint64_t kept_after; /* all after this one are kept */
 };
 
 /* Whole events with numbers above @after, as many as fit into @size >=
- * 2 * EVENT_TEXT_MAX bytes, at most @most. */
-void event_log_read(struct event_log *log, uint64_t after, enum event_form form,
-                    size_t most, char *buffer, size_t size,
-                    struct event_reading *out);
+ * 2 * EVENT_TEXT_MAX bytes, at most @most; of @kinds only,
+ * "decision,epoch_ended" (NULL, "": all). Others are passed over: @out->last
+ * counts them. */
+void event_log_read(struct event_log *log, uint64_t after, const char *kinds,
+                    enum event_form form, size_t most, char *buffer,
+                    size_t size, struct event_reading *out);
 
 #endif

@@ -107,11 +107,14 @@ void response_export(struct response *r, const char *run, const char *format,
              r->export_run, format);
 }
 
-void response_stream(struct response *r, struct event_log *log)
+void response_stream(struct response *r, struct event_log *log,
+                     const char *kinds)
 {
+    assert(strlen(kinds) < sizeof(r->stream_kinds));
     assert(!r->stream);
     assert(log);
     answer(r, 200, "text/event-stream", "", 0);
+    snprintf(r->stream_kinds, sizeof(r->stream_kinds), "%s", kinds);
     r->stream = event_log_hold(log);
 }
 

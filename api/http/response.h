@@ -25,6 +25,7 @@ enum {
     RESPONSE_FILE_MAX = 128,
     RESPONSE_COOKIE_MAX = 160,
     RESPONSE_HEADERS_MAX = 16,
+    STREAM_KINDS_MAX = 256,  /* bytes of names of kinds of events */
     RESPONSE_ERRORS_MAX = 32 /* entries in `errors`; further faults are
                               * counted in `detail` */
 };
@@ -42,7 +43,8 @@ struct response {
     bool personal; /* about who asks: never an answer to anybody else */
     bool page;     /* a document or its parts, not data: may load from itself */
     bool close;    /* the connection is not to be used again */
-    bool challenge;            /* a token is needed: WWW-Authenticate */
+    bool challenge; /* a token is needed: WWW-Authenticate */
+    char stream_kinds[STREAM_KINDS_MAX]; /* of it; "": all */
     struct event_log *stream;  /* held: its events are the body; NULL: not a
                                 * stream */
     const char *export_format; /* static: an export of export_run is the body;
@@ -64,8 +66,10 @@ void response_json(struct response *r, int status, json_t *json);
 void response_text(struct response *r, int status, const char *type, char *text,
                    size_t len);
 
-/* Answers 200 with a stream of @log's events; the body is empty here. */
-void response_stream(struct response *r, struct event_log *log);
+/* Answers 200 with a stream of @log's events, of @kinds (as event_log_read has
+ * them, shorter than STREAM_KINDS_MAX); the body is empty here. */
+void response_stream(struct response *r, struct event_log *log,
+                     const char *kinds);
 
 /* Answers 200 with run @run exported as @format, of the media type @type, both
  * static: RESPONSE_TAR is an archive of several files, another one file. The

@@ -26,6 +26,7 @@ struct stream {
     struct MHD_Connection *connection;
     struct reaper_entry *entry;
     struct event_log *log;
+    char kinds[STREAM_KINDS_MAX]; /* that its client wants; "": all */
     uint64_t after;
     char *text; /* owned: written, but not taken by the library yet */
     size_t len, at, capacity;
@@ -72,8 +73,10 @@ static bool refill(struct stream *s, time_ns now)
 
     assert(s->at == s->len);
     assert(s->owner->scratch);
-    event_log_read(s->log, s->after, EVENT_STREAM, SIZE_MAX, s->owner->scratch,
-                   SCRATCH_BYTES, &r);
+    event_log_read(s->log, s->after, s->kinds, EVENT_STREAM, SIZE_MAX,
+                   s->owner->scratch, SCRATCH_BYTES, &r);
+    if (r.len == 0 && !r.missed)
+        s->after = r.last; /* none of them is one that the client wants */
     if (r.missed)
         ok = say_dropped(s, r.kept_after);
     else if (r.len > 0)
@@ -168,6 +171,7 @@ struct MHD_Response *streams_open(struct streams *owner,
     s->entry = entry;
     s->log = event_log_hold(log);
     s->after = after;
+    memcpy(s->kinds, head->stream_kinds, sizeof(s->kinds));
     s->said = clock_monotonic();
     if (!say(s, greeting, sizeof(greeting) - 1)) {
         on_free(s);

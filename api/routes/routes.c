@@ -84,6 +84,8 @@ static const struct route_param events_params[] = {
     {.type = PARAM_INT, .name = "after",
      .help = "no stream, but the events past this number", .min = 0,
      .max = INT64_MAX},
+    {.type = PARAM_TEXT, .name = "kinds",
+     .help = "only events of these kinds, as decision,epoch_ended"},
     {.type = PARAM_END}};
 static const struct route_param config_params[] = {
     RUN_PARAM,

@@ -5,6 +5,8 @@
 #include "api/view/view.h"
 #include "base/file_io.h"
 #include "base/mem.h"
+#include "base/text.h"
+#include "tuner/history/record.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,7 +36,7 @@ const struct shape stream_shapes[] = {
 enum { POLL_BYTES = 1024 * 1024, POLL_TAIL = 128 };
 
 static void poll_events(struct event_log *log, uint64_t after,
-                        struct response *out)
+                        const char *kinds, struct response *out)
 {
     static const char head[] = "{\"events\":[";
     const size_t n = sizeof(head) - 1;
@@ -48,7 +50,7 @@ static void poll_events(struct event_log *log, uint64_t after,
         return;
     }
     memcpy(text, head, n);
-    event_log_read(log, after, EVENT_ITEMS, EVENTS_POLLED_MAX, text + n,
+    event_log_read(log, after, kinds, EVENT_ITEMS, EVENTS_POLLED_MAX, text + n,
                    POLL_BYTES - n - POLL_TAIL, &r);
     len = n + r.len;
     len += (size_t)snprintf(
@@ -61,13 +63,57 @@ static void poll_events(struct event_log *log, uint64_t after,
     response_text(out, 200, "application/json", text, len);
 }
 
+static bool is_kind(const char *word, size_t len)
+{
+    for (unsigned k = 0; k < RECORD_KIND_COUNT; k++) {
+        const char *name = record_kind_name((enum record_kind)k);
+
+        if (strlen(name) == len && strncmp(name, word, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether each of @kinds, "a,b", is the name of a kind; else it is refused. */
+static bool kinds_known(const char *kinds, struct response *out)
+{
+    struct response_faults faults = {0};
+    struct text names = {0};
+    bool known = strlen(kinds) < STREAM_KINDS_MAX;
+
+    for (const char *at = kinds; known; at++) {
+        size_t n = strcspn(at, ",");
+
+        known = is_kind(at, n);
+        at += n;
+        if (!*at)
+            break;
+    }
+    if (known)
+        return true;
+    for (unsigned k = 0; k < RECORD_KIND_COUNT; k++)
+        text_printf(&names, "%s%s", k ? ", " : "",
+                    record_kind_name((enum record_kind)k));
+    response_fault_add(&faults, "/query/kinds",
+                       "expected kinds of events, parted by commas: %s",
+                       text_so_far(&names));
+    text_deinit(&names);
+    response_problem(out, 400, "invalid_parameter", &faults,
+                     "1 parameter of the request is not valid");
+    return false;
+}
+
 void handle_events(const struct route_call *call, struct response *out)
 {
     const struct route_arg *after = route_arg(call, "after");
+    const struct route_arg *some = route_arg(call, "kinds");
+    const char *kinds = some->given ? some->text : "";
     const char *id = route_arg(call, "run")->text;
     const struct view_run *run;
     struct event_log *log;
 
+    if (some->given && !kinds_known(kinds, out))
+        return;
     view_lock(call->view);
     run = view_run_find(call->view, id);
     log = run && run->events ? event_log_hold(run->events) : NULL;
@@ -77,9 +123,9 @@ void handle_events(const struct route_call *call, struct response *out)
             out, 404, run ? "events_not_found" : "run_not_found", NULL,
             run ? "run %s has no live events" : "there is no run %s", id);
     else if (after->given)
-        poll_events(log, (uint64_t)after->number, out);
+        poll_events(log, (uint64_t)after->number, kinds, out);
     else
-        response_stream(out, log);
+        response_stream(out, log, kinds);
     event_log_free(log);
 }
 

@@ -269,12 +269,12 @@ class Guarded(Steered):
 
 
 class Events(test_http.Served):
-    def stream(self, last=None):
+    def stream(self, last=None, query=""):
         """An open event stream of the run, as a file of bytes."""
         connection = http.client.HTTPConnection(*self.address, timeout=60)
         self.addCleanup(connection.close)
         connection.request(
-            "GET", f"/api/v1/runs/{self.run_id()}/events",
+            "GET", f"/api/v1/runs/{self.run_id()}/events{query}",
             headers={} if last is None else {"Last-Event-ID": str(last)})
         reply = connection.getresponse()
         self.assertEqual(reply.status, 200)
@@ -313,6 +313,28 @@ class Events(test_http.Served):
                           f"?after={numbers[9]}")
         self.assertEqual([e["id"] for e in answer["events"][:20]],
                          numbers[10:30])
+
+    def test_some_kinds_alone(self):
+        """In a stream, from its first event to its end, and when polled."""
+        self.wait_for_clock()
+        reply = self.stream(0, "?kinds=run_started,run_finished")
+        target = f"/api/v1/runs/{self.run_id()}/events?after=0&kinds="
+        answer = self.get(target + "slice_ended,node")
+        self.assertEqual({e["event"] for e in answer["events"]} -
+                         {"slice_ended", "node"}, set())
+        self.assertTrue(answer["events"])
+        nothing = self.get(target + "increment")
+        self.assertEqual(nothing["events"], [])
+        self.assertGreaterEqual(nothing["next_after"], 5)
+        for kinds in "progres", "node,", ",", "":
+            code, _, body = self.ask(target + kinds)
+            self.assertEqual(code, 400, kinds)
+            fault, = json.loads(body)["errors"]
+            self.assertEqual(fault["pointer"], "/query/kinds")
+            self.assertIn("run_started, run_status", fault["detail"])
+        self.process.send_signal(signal.SIGINT)
+        self.assertEqual([kind for _, kind, _ in self.events(reply, 10 ** 9)],
+                         ["run_started", "run_finished"])
 
     def test_the_end_of_the_run_is_an_event(self):
         """Everything up to the last record comes, then the stream ends."""

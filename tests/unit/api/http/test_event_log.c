@@ -34,7 +34,7 @@ static struct event_reading read_after(struct event_log *log, uint64_t after,
 {
     struct event_reading r;
 
-    event_log_read(log, after, EVENT_STREAM, most, buffer, SIZE, &r);
+    event_log_read(log, after, NULL, EVENT_STREAM, most, buffer, SIZE, &r);
     buffer[r.len] = '\0';
     return r;
 }
@@ -62,11 +62,39 @@ static void events_are_read_from_where_one_is(void **state)
     assert_int_equal(r.last, 4);
     r = read_after(log, 0, 1);
     assert_int_equal(r.last, 3);
-    event_log_read(log, 0, EVENT_ITEMS, 10, buffer, SIZE, &r);
+    event_log_read(log, 0, "", EVENT_ITEMS, 10, buffer, SIZE, &r);
     buffer[r.len] = '\0';
     assert_string_equal(buffer,
                         "{\"id\":3,\"event\":\"decision\",\"data\":{\"a\":1}},"
                         "{\"id\":4,\"event\":\"progress\",\"data\":{\"b\":2}}");
+}
+
+/* Who wants some kinds alone gets those, and is past the others. */
+static void events_of_some_kinds_are_read(void **state)
+{
+    static const struct {
+        const char *kinds;
+        size_t events;
+    } cases[] = {{"decision", 2},
+                 {"node,decision", 3},
+                 {"progress,x", 1},
+                 {"decisio", 0},
+                 {"decisions,nod", 0}};
+    struct event_log *log = *state;
+    struct event_reading r;
+
+    event_log_append(log, 3, "decision", "{}");
+    event_log_append(log, 4, "node", "{}");
+    event_log_append(log, 6, "decision", "{}");
+    event_log_append(log, 9, "progress", "{}");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        event_log_read(log, 0, cases[i].kinds, EVENT_STREAM, 9, buffer, SIZE,
+                       &r);
+        assert_int_equal(r.events, cases[i].events);
+        assert_int_equal(r.last, 9);
+    }
+    event_log_read(log, 0, "decision", EVENT_STREAM, 1, buffer, SIZE, &r);
+    assert_int_equal(r.last, 4);
 }
 
 /* Events that are too old go, and who has not read them is told; memory is
@@ -241,7 +269,7 @@ static void event_log_outlives_its_owner(void **state)
     event_log_set_ended(log, true);
     event_log_clear(log);
     event_log_free(log);
-    event_log_read(held, 0, EVENT_STREAM, 1, buffer, sizeof(buffer), &r);
+    event_log_read(held, 0, NULL, EVENT_STREAM, 1, buffer, sizeof(buffer), &r);
     assert_true(r.missed && r.len == 0);
     assert_true(event_log_ended(held));
     event_log_free(held);
@@ -254,6 +282,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(log_begins_late_and_ends, setup,
                                         teardown),
         WITH(events_are_read_from_where_one_is),
+        WITH(events_of_some_kinds_are_read),
         WITH(events_that_are_old_are_dropped),
         WITH(events_left_out_are_missed),
         WITH(events_wake_who_waits),
