@@ -35,6 +35,7 @@ struct data {
 struct options {
     unsigned nodes, node;
     const char *meet, *restore, *dir; /* or NULL */
+    double learning_rate;
 };
 
 /* The loss, and how many are classified well, summed over the samples of all
@@ -205,7 +206,7 @@ static struct mlt_ps *start(const struct options *o, struct job *job)
     struct mlt_error err;
 
     opt.workers = WORKERS;
-    opt.learning_rate = 0.1;
+    opt.learning_rate = o->learning_rate;
     opt.momentum = 0.9;
     opt.memory_limit = 16 << 20;
     opt.nodes = o->nodes;
@@ -295,7 +296,7 @@ static uint32_t first_branch(struct mlt_ps *ps, const struct options *o)
 static int usage(void)
 {
     fprintf(stderr, "usage: direct [-n NODES -i NODE -m FOLDER] "
-                    "[-r CHECKPOINT] [DIR]\n");
+                    "[-l LEARNING_RATE] [-r CHECKPOINT] [DIR]\n");
     return 2;
 }
 
@@ -321,6 +322,9 @@ static int read_options(int argc, char **argv, struct options *o)
         case 'm':
             o->meet = value;
             break;
+        case 'l':
+            o->learning_rate = strtod(value, NULL);
+            break;
         case 'r':
             o->restore = value;
             break;
@@ -336,7 +340,7 @@ int main(int argc, char **argv)
 {
     static const double rates[2] = {0.01, 10};
     static struct data data;
-    struct options o = {.nodes = 1};
+    struct options o = {.nodes = 1, .learning_rate = 0.1};
     struct job job = {.data = &data};
     struct mlt_ps *ps;
     uint32_t branch;

@@ -311,6 +311,16 @@ static enum err bad(struct fault *f, size_t at, const char *what)
     return fault_set(f, ERR_FORMAT, "frame, byte %zu: %s", at, what);
 }
 
+bool frame_is_of_run(const unsigned char *bytes, size_t n, uint64_t run,
+                     uint32_t *from)
+{
+    if (n < FRAME_HEADER_BYTES || memcmp(bytes, magic, sizeof(magic)) != 0 ||
+        bytes_get64(bytes + AT_RUN) != run)
+        return false;
+    *from = bytes_get32(bytes + AT_FROM);
+    return true;
+}
+
 static enum err check_header(const unsigned char *bytes, size_t n,
                              struct fault *f)
 {

@@ -173,6 +173,12 @@ void frame_stamp(unsigned char *bytes, uint32_t from, uint64_t run,
 enum err frame_decode(const unsigned char *bytes, size_t n, struct frame *out,
                       struct fault *fault);
 
+/* Whether @bytes, which frame_decode refused with ERR_VERSION, are of node
+ * @from of run @run all the same: the header's beginning is that of all
+ * versions. */
+bool frame_is_of_run(const unsigned char *bytes, size_t n, uint64_t run,
+                     uint32_t *from);
+
 /* Record @i < f->count: the row's number. */
 uint64_t frame_row(const struct frame *f, uint32_t i);
 

@@ -40,7 +40,8 @@ uint64_t shard_layout(const struct table table[], uint32_t tables)
             hash = rng_mix(hash, (unsigned char)*c);
         hash = rng_mix(hash, t->rows);
         hash = rng_mix(hash, t->width);
-        hash = rng_mix(hash, (uint64_t)t->type << 16 | (uint64_t)t->access);
+        hash = rng_mix(hash, (uint64_t)t->flags << 32 |
+                                 (uint64_t)t->type << 16 | (uint64_t)t->access);
         hash = rng_mix(hash, (uint64_t)t->row_bytes << 32 | t->row_shift);
         for (const char *c = t->rule ? t->rule->name : ""; *c; c++)
             hash = rng_mix(hash, (unsigned char)*c);

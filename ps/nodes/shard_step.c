@@ -1,5 +1,6 @@
 /* Steps of a shard: each frame that comes, checked and carried out. */
 #include "base/mem.h"
+#include "ps/nodes/alike.h"
 #include "ps/nodes/shard.h"
 #include "ps/nodes/shard_internal.h"
 
@@ -460,6 +461,8 @@ static enum err take_operation(struct shard *s, const struct frame *f,
 static enum err take_hello(const struct shard *s, const struct frame *f,
                            struct fault *fault)
 {
+    char differ[ALIKE_TEXT_MAX];
+
     if (f->nodes != s->opt.nodes || f->workers != s->opt.workers)
         return fault_set(fault, ERR_PROTO,
                          "node %u knows %u nodes of %u workers, this one %u of "
@@ -472,10 +475,10 @@ static enum err take_hello(const struct shard *s, const struct frame *f,
                          "configuration and the same data",
                          f->from);
     if (f->options != s->opt.options)
-        return fault_set(fault, ERR_PROTO,
-                         "node %u has another consistency model or barrier: "
-                         "start all with one configuration",
-                         f->from);
+        return fault_set(
+            fault, ERR_PROTO,
+            "node %u has another %s: start all with one configuration", f->from,
+            alike_differs(f->options, s->opt.options, differ));
     return ERR_OK;
 }
 

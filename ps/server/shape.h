@@ -8,6 +8,7 @@
 #define PS_SHAPE_H
 
 #include "base/rng.h"
+#include "ps/nodes/alike.h"
 #include "ps/nodes/placement.h"
 #include "ps/nodes/priority.h"
 #include "ps/rows/consistency.h"
@@ -39,6 +40,7 @@ struct ps_shape {
     enum priority priority;
     char *meet, *listen; /* owned; NULL: one node; a Unix socket */
     double meet_s;
+    uint64_t rates; /* hash of those that act at the start */
 };
 
 static inline const struct table *shape_table(const struct ps_shape *s,
@@ -64,17 +66,20 @@ static inline const char *shape_model(const struct ps_shape *s)
     return s->consistency->name;
 }
 
-/* A number of the options that all nodes must have alike, beside the tables and
- * the access, which are told by themselves. */
+/* A number of the options that all nodes must have alike, beside the tables. */
 static inline uint64_t shape_options(const struct ps_shape *s)
 {
-    uint64_t hash = 0;
+    uint64_t hash = 0, all = 0;
 
     for (const char *c = s->consistency->name; *c; c++)
         hash = rng_mix(hash, (uint64_t)*c);
     hash = rng_mix(hash, s->rule.k);
     hash = rng_mix(hash, (uint64_t)(s->rule.fraction * 1e6));
-    return rng_mix(hash, (uint64_t)(s->rule.slower_than * 1e6));
+    hash = rng_mix(hash, (uint64_t)(s->rule.slower_than * 1e6));
+    all = alike_with(all, ALIKE_MODEL, hash);
+    all = alike_with(all, ALIKE_ACCESS,
+                     (uint64_t)s->places << 1 | (uint64_t)s->gathers);
+    return alike_with(all, ALIKE_RATES, s->rates);
 }
 
 /* Whether it remembers what each worker reads of @t. */

@@ -425,10 +425,23 @@ static enum err first_branch(struct mlt_ps *ps)
     return ps_activate(ps, 0);
 }
 
+/* Each node's shard steps its own rows: with other rates elsewhere, parts of
+ * one model would be trained differently, and nobody would notice. */
+static uint64_t rates_of(const struct mlt_ps *ps)
+{
+    const float rates[] = {ps->params.learning_rate, ps->params.momentum};
+    uint64_t bits;
+
+    static_assert(sizeof(bits) == sizeof(rates), "two floats");
+    memcpy(&bits, rates, sizeof(bits));
+    return rng_mix(bits, ps->staleness);
+}
+
 static enum err start(struct mlt_ps *ps, struct fault *f)
 {
     enum err err;
 
+    ps->shape.rates = rates_of(ps);
     ps->direct = ps->shape.all_workers == 1 || ps->shape.consistency->barrier;
     err = ps_listen(ps, f);
     if (err)

@@ -61,6 +61,8 @@ struct comm_peer {
     uint64_t released;
     time_ns gap_by; /* a frame is missing: it is there by then; 0: none is */
     bool hello_due, fits_due, placed_due;
+    bool
+        refusing; /* is to see why it is not let in: a greeting is on its way */
     uint32_t expect_table; /* expectations: what it is to be told next */
     uint64_t expect_row;
     bool hello, fits, placed; /* has said so */

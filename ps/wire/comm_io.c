@@ -140,7 +140,7 @@ static void close_peers(struct comm *c)
             zmq_setsockopt(p->monitor, ZMQ_LINGER, &none, sizeof(none));
             zmq_close(p->monitor);
         }
-        if (p->push && !p->connected)
+        if (p->push && !p->connected && !p->refusing)
             zmq_setsockopt(p->push, ZMQ_LINGER, &none, sizeof(none));
         if (p->push)
             zmq_close(p->push);

@@ -45,6 +45,51 @@ static void ignore(struct comm *c, enum comm_ignored kind, const char *reason)
               c->shape->node, names[kind], reason);
 }
 
+/* ---- greetings ----------------------------------------------------------- */
+
+/* Rows that this node will touch, as far as @p has not been told. */
+static size_t tell_expected(struct comm *c, struct comm_peer *p)
+{
+    const struct ps_shape *shape = c->shape;
+    size_t n = 0;
+
+    for (; p->expect_table < shape->tables && !n; p->expect_table += !n) {
+        n = placement_next(&shape->placement[p->expect_table], p->expect_table,
+                           &p->expect_row, c->bytes, c->room);
+        if (!n)
+            p->expect_row = 0;
+    }
+    return n;
+}
+
+static size_t greet(struct comm *c, struct comm_peer *p)
+{
+    const struct ps_shape *shape = c->shape;
+    struct frame hello = {
+        .kind = FRAME_HELLO,
+        .nodes = shape->nodes,
+        .workers = shape->workers,
+        .layout = shard_layout(shape->table, (uint32_t)shape->tables),
+        .options = shape_options(shape)};
+    struct frame fits = {.kind = FRAME_FITS, .fits = c->own_fits};
+    struct frame placed = {.kind = FRAME_PLACED, .layout = c->layout};
+    bool *due = p->hello_due  ? &p->hello_due
+                : p->fits_due ? &p->fits_due
+                              : &p->placed_due;
+    struct frame_writer w;
+    size_t n = due == &p->fits_due ? tell_expected(c, p) : 0;
+
+    if (n)
+        return n;
+    frame_begin(&w,
+                due == &p->hello_due  ? &hello
+                : due == &p->fits_due ? &fits
+                                      : &placed,
+                c->bytes, c->room);
+    *due = false;
+    return frame_end(&w);
+}
+
 /* ---- frames that come ---------------------------------------------------- */
 
 /* A greeting: what a node says of itself before anything else. */
@@ -62,6 +107,9 @@ static enum err take_greeting(struct comm *c, const struct frame *f,
     }
     err = shard_step(c->shard, f, fault);
     p->hello = !err;
+    p->refusing = err != ERR_OK;
+    if (err && p->hello_due) /* so that it sees what differs, too */
+        comm_send(c, f->from, greet(c, p), false);
     return err;
 }
 
@@ -131,6 +179,22 @@ static void await_lost(struct comm *c, uint32_t node)
     comm_wake(c);
 }
 
+/* A frame that is none. Of another version, but with the run's number, which
+ * only its nodes know, it is a peer's that was started with another mltune: it
+ * would be waited for in vain. */
+static void take_malformed(struct comm *c, const unsigned char *bytes, size_t n,
+                           const struct fault *fault)
+{
+    uint32_t from;
+
+    if (fault->code == ERR_VERSION &&
+        frame_is_of_run(bytes, n, c->meet.run, &from) &&
+        from < c->shape->nodes && from != c->shape->node)
+        comm_break(c, ERR_NODE, "node %u: %s", from, fault->text);
+    else
+        ignore(c, COMM_MALFORMED, fault->text);
+}
+
 /* A frame of a peer that is next in order is the peer's word: where it cannot
  * be, the two do not understand each other, and going on could only hang. */
 static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
@@ -141,7 +205,7 @@ static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
     bool ahead;
 
     if (frame_decode(bytes, n, &f, &fault) != ERR_OK) {
-        ignore(c, COMM_MALFORMED, fault.text);
+        take_malformed(c, bytes, n, &fault);
         return;
     }
     if (f.from >= c->shape->nodes || f.from == c->shape->node) {
@@ -208,49 +272,6 @@ void comm_receive(struct comm *c)
 }
 
 /* ---- frames that go ------------------------------------------------------ */
-
-/* Rows that this node will touch, as far as @p has not been told. */
-static size_t tell_expected(struct comm *c, struct comm_peer *p)
-{
-    const struct ps_shape *shape = c->shape;
-    size_t n = 0;
-
-    for (; p->expect_table < shape->tables && !n; p->expect_table += !n) {
-        n = placement_next(&shape->placement[p->expect_table], p->expect_table,
-                           &p->expect_row, c->bytes, c->room);
-        if (!n)
-            p->expect_row = 0;
-    }
-    return n;
-}
-
-static size_t greet(struct comm *c, struct comm_peer *p)
-{
-    const struct ps_shape *shape = c->shape;
-    struct frame hello = {
-        .kind = FRAME_HELLO,
-        .nodes = shape->nodes,
-        .workers = shape->workers,
-        .layout = shard_layout(shape->table, (uint32_t)shape->tables),
-        .options = shape_options(shape)};
-    struct frame fits = {.kind = FRAME_FITS, .fits = c->own_fits};
-    struct frame placed = {.kind = FRAME_PLACED, .layout = c->layout};
-    bool *due = p->hello_due  ? &p->hello_due
-                : p->fits_due ? &p->fits_due
-                              : &p->placed_due;
-    struct frame_writer w;
-    size_t n = due == &p->fits_due ? tell_expected(c, p) : 0;
-
-    if (n)
-        return n;
-    frame_begin(&w,
-                due == &p->hello_due  ? &hello
-                : due == &p->fits_due ? &fits
-                                      : &placed,
-                c->bytes, c->room);
-    *due = false;
-    return frame_end(&w);
-}
 
 /* Rows of the two sides that share the budget: first of the one whose turn it
  * is.

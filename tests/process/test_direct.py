@@ -51,6 +51,21 @@ class Direct(unittest.TestCase):
         self.assertEqual(weights.dtype, numpy.float32)
         self.assertTrue(numpy.isfinite(weights).all() and weights.any())
 
+    def test_nodes_with_other_rates_are_refused(self):
+        """Two processes; both end, and say which option differs and whose."""
+        with tempfile.TemporaryDirectory() as folder:
+            nodes = [subprocess.Popen(
+                [str(BUILD / "direct"), "-n", "2", "-i", str(i), "-m", folder,
+                 "-l", rate], text=True, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE) for i, rate in enumerate("12")]
+            for i, node in enumerate(nodes):
+                out, err = node.communicate(timeout=60)
+                self.assertEqual(node.returncode, 1, err)
+                self.assertIn(f"direct: node {1 - i} has another learning rate",
+                              err)
+                self.assertIn("start all with one configuration", err)
+                self.assertEqual(out, "")
+
     def test_folder_that_is_not_there_is_an_error(self):
         done = run("/nowhere")
         self.assertEqual(done.returncode, 1)

@@ -1,3 +1,4 @@
+#include "ps/nodes/alike.h"
 #include "ps/nodes/shard.h"
 
 #include "base/mem.h"
@@ -404,7 +405,8 @@ static void shard_refuses_what_cannot_be(void **state)
     close_world(&w);
 }
 
-/* Nodes of another cluster or with other tables are told so. */
+/* Nodes of another cluster, with other tables or other options are told so, and
+ * which. */
 static void shard_knows_its_own_by_the_hello(void **state)
 {
     struct frame f = {.kind = FRAME_HELLO, .nodes = NODES, .workers = 1};
@@ -415,6 +417,16 @@ static void shard_knows_its_own_by_the_hello(void **state)
     open_world(&w, "ssp");
     f.layout = shard_layout(&w.table, 1);
     assert_int_equal(give(&w, f, 0, NULL, NULL, NULL), ERR_OK);
+    f.options = alike_with(0, ALIKE_RATES, 1);
+    assert_int_equal(give(&w, f, 0, NULL, NULL, &fault), ERR_PROTO);
+    assert_non_null(strstr(fault.text, "another learning rate"));
+    assert_null(strstr(fault.text, "model"));
+    f.options = alike_with(f.options, ALIKE_MODEL, 1);
+    assert_int_equal(give(&w, f, 0, NULL, NULL, &fault), ERR_PROTO);
+    assert_non_null(strstr(fault.text, "model or barrier, another learning"));
+    f.options = (uint64_t)1 << 63;
+    assert_int_equal(give(&w, f, 0, NULL, NULL, &fault), ERR_PROTO);
+    assert_non_null(strstr(fault.text, "another version"));
     f.layout ^= 1;
     assert_int_equal(give(&w, f, 0, NULL, NULL, &fault), ERR_PROTO);
     assert_non_null(strstr(fault.text, "tables"));

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "ps/node/slice.h"
 #include "ps/nodes/frame.h"
+#include "ps/server/peers.h"
 #include "ps/server/ps.h"
 
 #include <zmq.h>
@@ -42,6 +43,8 @@ struct cluster {
     double meet_s;
     bool add;         /* weights are summed, not stepped */
     unsigned odd_one; /* node that declares another table; 0: none */
+    /* What the last node says of itself in place of what the others say. */
+    void (*differ)(struct mlt_ps_options *opt);
     int (*program)(struct node *n);
     struct node node[NODES_MAX];
     /* Each node its part. */
@@ -88,6 +91,8 @@ static int open_node(struct node *n)
     opt.listen = c->listen;
     opt.meet_s = c->meet_s;
     opt.update_rule = c->add ? "add" : "sgd";
+    if (c->differ && n->number == c->nodes - 1)
+        c->differ(&opt);
     code = mlt_ps_new(&opt, &n->ps, &n->error);
     if (code)
         return code;
@@ -617,6 +622,111 @@ static void comm_other_tables_are_refused(void **state)
     }
 }
 
+static void other_model(struct mlt_ps_options *opt)
+{
+    opt->consistency = "ssp";
+}
+
+static void other_barrier(struct mlt_ps_options *opt)
+{
+    opt->consistency = "barrier?k=2";
+}
+
+static void other_access(struct mlt_ps_options *opt)
+{
+    opt->access = "off";
+}
+
+static void placing(struct mlt_ps_options *opt)
+{
+    opt->access = "place";
+}
+
+static void other_rate(struct mlt_ps_options *opt)
+{
+    opt->learning_rate = 0.2;
+}
+
+static void other_momentum(struct mlt_ps_options *opt)
+{
+    opt->momentum = 0;
+}
+
+static void other_staleness(struct mlt_ps_options *opt)
+{
+    opt->staleness = 3;
+}
+
+static void other_workers(struct mlt_ps_options *opt)
+{
+    opt->workers = 2;
+}
+
+static void other_rule(struct mlt_ps_options *opt)
+{
+    opt->update_rule = "adam";
+}
+
+/* Nodes that were started with other options do not start, whichever option it
+ * is; both sides say which, and nobody waits for the other in vain. */
+static void comm_other_options_are_refused(void **state)
+{
+    static const struct {
+        const char *consistency, *says;
+        void (*differ)(struct mlt_ps_options *opt);
+    } all[] = {
+        {"bsp", "another consistency model", other_model},
+        {"barrier?k=1", "another consistency model or barrier", other_barrier},
+        {"bsp", "another use of access", other_access},
+        {"bsp", "another use of access", placing},
+        {"bsp", "another learning rate", other_rate},
+        {"bsp", "another learning rate, momentum", other_momentum},
+        {"ssp", "momentum or staleness", other_staleness},
+        {"bsp", "workers, this one", other_workers},
+        {"bsp", "other tables", other_rule},
+    };
+    static struct cluster c;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+        c = (struct cluster){.nodes = 2,
+                             .workers = 1,
+                             .consistency = all[i].consistency,
+                             .differ = all[i].differ,
+                             .program = never};
+        run_cluster(&c);
+        for (unsigned n = 0; n < 2; n++) {
+            assert_int_equal(c.node[n].code, ERR_NODE);
+            if (!strstr(c.node[n].error.text, all[i].says))
+                fail_msg("node %u: expected \"%s\", got \"%s\"", n, all[i].says,
+                         c.node[n].error.text);
+        }
+    }
+}
+
+/* What each node may have as it likes is not compared. */
+static void of_its_own(struct mlt_ps_options *opt)
+{
+    opt->memory_limit *= 2;
+    opt->bandwidth_mbps = 1000;
+    opt->priority = "random";
+    opt->seed = 9;
+}
+
+static void comm_own_options_are_let_in(void **state)
+{
+    static struct cluster c;
+
+    (void)state;
+    c = (struct cluster){.nodes = 2,
+                         .workers = 1,
+                         .consistency = "bsp",
+                         .differ = of_its_own,
+                         .program = train};
+    run_cluster(&c);
+    expect_codes(&c, 0);
+}
+
 static int leave_early(struct node *n)
 {
     int code = mlt_ps_run(n->ps, init, n);
@@ -715,6 +825,46 @@ static void send_to(const char *endpoint, const void *bytes, size_t n)
     zmq_ctx_term(context);
 }
 
+/* Node 1 says a word to node 0 as a node of another mltune would. */
+static int be_of_another_version(struct node *n)
+{
+    unsigned char bytes[FRAME_FIXED_BYTES_MAX];
+    char endpoint[160];
+    struct frame f = {.kind = FRAME_ACK, .from = 1, .run = ps_number(n->ps)};
+    struct fault fault = {0};
+    size_t size;
+
+    if (n->number == 1) {
+        snprintf(endpoint, sizeof(endpoint), "ipc://%s/node-0.socket",
+                 n->cluster->folder);
+        size = frame_whole(&f, bytes, sizeof(bytes));
+        bytes[4] = FRAME_VERSION + 1;
+        send_to(endpoint, bytes, size);
+        return train(n) ? ERR_NODE : 0; /* without node 0 */
+    }
+    while (ps_lost(n->ps, &fault) == ERR_OK)
+        usleep(1000);
+    snprintf(n->error.text, sizeof(n->error.text), "%s", fault.text);
+    return fault.code;
+}
+
+/* A node of another version of the frames is not waited for: it is named, with
+ * both versions. */
+static void comm_other_version_is_refused(void **state)
+{
+    static struct cluster c;
+
+    (void)state;
+    c = (struct cluster){.nodes = 2,
+                         .workers = 1,
+                         .consistency = "bsp",
+                         .program = be_of_another_version};
+    run_cluster(&c);
+    expect_codes(&c, ERR_NODE);
+    assert_non_null(
+        strstr(c.node[0].error.text, "node 1: frame of version 2, expected 1"));
+}
+
 /* To node 0: rubbish, a frame cut off, one of another run, one of nobody. */
 static int be_a_stranger(struct node *n)
 {
@@ -783,8 +933,11 @@ int main(void)
         cmocka_unit_test(comm_cut_ends_all_after_the_same_clock),
         cmocka_unit_test(comm_missing_node_is_named),
         cmocka_unit_test(comm_other_tables_are_refused),
+        cmocka_unit_test(comm_other_options_are_refused),
+        cmocka_unit_test(comm_own_options_are_let_in),
         cmocka_unit_test(comm_node_that_is_gone_ends_all_waits),
         cmocka_unit_test(comm_question_that_cannot_be_sent_ends_the_wait),
+        cmocka_unit_test(comm_other_version_is_refused),
         cmocka_unit_test(comm_strange_frames_are_ignored),
     };
 
