@@ -118,8 +118,8 @@ static void compare_saga(const struct set *s)
     char command[PATH_BYTES + 128], params[128];
     const char *python = getenv("PYTHON");
     size_t rounds = bench_rounds();
-    double best, cpu;
-    unsigned their_passes, passes = 0;
+    double best = 0, cpu = 0;
+    unsigned their_passes = 0, passes = 0;
 
     snprintf(command, sizeof(command), "%s tests/bench/glm_peer.py '%s' %g",
              python ? python : "/usr/bin/python3", s->path, s->lambda);
