@@ -346,6 +346,7 @@ static int status_of_run(const struct history *h)
 
 static enum err put_run(const struct mlflow *m, struct fault *f)
 {
+    const char *model = json_text_at(m->s->run->result, "/model");
     const struct history *h = &m->s->run->history;
     struct meta meta = {m->s,
                         m->parent,
@@ -363,6 +364,8 @@ static enum err put_run(const struct mlflow *m, struct fault *f)
     }
     if (!err)
         err = put_word(m, m->parent, "tags", "mltune.run", m->s->run->id, f);
+    if (!err && model[0])
+        err = put_word(m, m->parent, "tags", "mltune.model", model, f);
     if (!err)
         err = put_in(m, m->parent, "metrics", "loss", write_losses, m, f);
     if (!err)

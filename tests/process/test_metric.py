@@ -110,6 +110,8 @@ class Metric(harness.Case):
                 (self.folder / "flow").rglob("tags/mltune.metric*")}
         self.assertEqual(tags, {"mltune.metric": "log_loss",
                                 "mltune.metric_direction": "lower is better"})
+        place, = (self.folder / "flow").rglob("tags/mltune.model")
+        self.assertEqual(place.read_text(), done.result["model"])
 
     def test_refused_with_a_list(self):
         self.tables()
