@@ -161,9 +161,12 @@ static enum canvas_style style_of_label(const char *label)
 /* "learning_rate" in a narrow column: its end says less than its beginning. */
 enum { NUMBER = 7, LABEL = 11, SPEED = 10, VALUE_LEAST = 9, VALUE_MOST = 14 };
 
+enum { MORE = 3 }; /* "+12", of those that have no room */
+
 struct tunable_columns {
     const char *name[TUNABLES_MAX];
     int width[TUNABLES_MAX], n;
+    int hidden; /* tunables for which there is no room */
 };
 
 static void find_columns(const struct canvas *c, const json_t *setting,
@@ -172,7 +175,7 @@ static void find_columns(const struct canvas *c, const json_t *setting,
     const char *name;
     const json_t *value;
 
-    out->n = 0;
+    out->n = out->hidden = 0;
     /* jansson takes a json_t that it does not change. */
     json_object_foreach((json_t *)setting, name, value)
     {
@@ -181,11 +184,17 @@ static void find_columns(const struct canvas *c, const json_t *setting,
         width = width < VALUE_LEAST  ? VALUE_LEAST
                 : width > VALUE_MOST ? VALUE_MOST
                                      : width;
-        if (out->n == TUNABLES_MAX || width > room)
-            return;
+        if (out->hidden || out->n == TUNABLES_MAX || width > room) {
+            out->hidden++;
+            continue;
+        }
         out->name[out->n] = name;
         out->width[out->n++] = width;
         room -= width;
+    }
+    if (out->hidden && room < MORE && out->n > 0) { /* to say so */
+        out->n--;
+        out->hidden++;
     }
 }
 
@@ -328,6 +337,8 @@ void part_search(const struct picture *p, struct canvas *c, int x, int y,
                    columns.name[i]);
         at += columns.width[i];
     }
+    if (columns.hidden)
+        canvas_printf(c, at, y, end, STYLE_FAINT, "+%d", columns.hidden);
     y++;
     for (int i = 0; i < n && y < bottom; i++, y++) {
         bool won = json_number_at(row[i].trial, "/trial") == winner;

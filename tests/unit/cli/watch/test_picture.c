@@ -172,6 +172,10 @@ static void picture_of_80x24_shows_all_parts(void **state)
     assert_shows(s, "why  the newest first");
     assert_shows(s, "17:48:00  the loss stands still");
     assert_shows(s, "q leaves, the run goes on  http://127.0.0.1:1/\n");
+    assert_null(strstr(s, " +1"));
+    /* What has no room is counted. */
+    assert_shows(draw(&whole, 48, 24, false), "learning_rate +1");
+    assert_shows(draw(&whole, 40, 24, false), "speed     +2");
 }
 
 /* Running trials come first, then the fastest; trials of other searches are
