@@ -36,6 +36,23 @@ function drawn() {
     c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v));
 }
 
+// axe-core in @page, for faultless(). It is not a part of the page, which takes no
+// script but its own.
+const withAxe = (page) => page.addInitScript({path: require.resolve("axe-core/axe.min.js")});
+
+const GRAVE = new Set(["serious", "critical"]);
+
+// axe-core finds no serious fault at what is shown, light and dark.
+async function faultless(page, what) {
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({colorScheme, reducedMotion: "reduce"});
+    const {violations} = await page.evaluate(() => window.axe.run(document, {resultTypes: ["violations"]}));
+    const said = violations.filter((v) => GRAVE.has(v.impact)).map((v) => v.id + " (" + v.impact + "): " + v.help + "\n" +
+      v.nodes.slice(0, 4).map((n) => "    " + n.html.slice(0, 160) + "\n      " + n.any.concat(n.all).map((a) => a.message).join("; ")).join("\n"));
+    assert.ok(said.length === 0, what + ", " + colorScheme + ":\n" + said.join("\n"));
+  }
+}
+
 const WEB = path.join(__dirname, "../../api/web");
 const TYPES = {".js": "text/javascript", ".css": "text/css"};
 
@@ -130,4 +147,4 @@ function tell(story) {
   });
 }
 
-module.exports = {act, confirm, download, drawn, looksRight, openModules, openPage, openTab, status, tell, watch};
+module.exports = {act, confirm, download, drawn, faultless, looksRight, openModules, openPage, openTab, status, tell, watch, withAxe};

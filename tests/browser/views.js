@@ -10,12 +10,10 @@
 
 const assert = require("assert");
 const path = require("path");
-const {drawn, tell, watch} = require("./person.js");
+const {drawn, faultless, tell, watch, withAxe} = require("./person.js");
 
 const [, , url, token, live, ended, failed, folder] = process.argv;
-const AXE = require.resolve("axe-core/axe.min.js");
 const SCHEMES = ["light", "dark"], WIDTHS = [1280, 1920, 390], PHONE = 390;
-const GRAVE = new Set(["serious", "critical"]);
 const TOUCH_PX = 40;  // what is pressed, on a phone
 const TARGET_PX = 24; // any link that stands alone (WCAG 2.2, 2.5.8)
 
@@ -39,16 +37,6 @@ const VIEWS = [
   ["glossary", "#/help/staleness", (page) => page.locator("dt.asked").waitFor()],
   ["no such run", of("nothing-here"), (page) => page.getByRole("heading", {name: "no such run"}).waitFor()],
 ];
-
-async function faultless(page, what) {
-  for (const colorScheme of SCHEMES) {
-    await page.emulateMedia({colorScheme, reducedMotion: "reduce"});
-    const {violations} = await page.evaluate(() => window.axe.run(document, {resultTypes: ["violations"]}));
-    const said = violations.filter((v) => GRAVE.has(v.impact)).map((v) => v.id + " (" + v.impact + "): " + v.help + "\n" +
-      v.nodes.slice(0, 4).map((n) => "    " + n.html.slice(0, 160) + "\n      " + n.any.concat(n.all).map((a) => a.message).join("; ")).join("\n"));
-    assert.ok(said.length === 0, what + ", " + colorScheme + ":\n" + said.join("\n"));
-  }
-}
 
 // What can be pressed and is too small for a finger. Links within a text are as
 // high as their line, and lists of options are the phone's own.
@@ -149,7 +137,7 @@ async function photographs(browser, faults) {
 const QUIET = /404 \(Not Found\)/; // the browser's own word about the run that is not there
 
 tell(async (browser, page, faults) => {
-  await page.addInitScript({path: AXE}); // not as a part of the page, which takes no script but its own
+  await withAxe(page);
   await page.goto(url);
   await page.evaluate((t) => sessionStorage.setItem("mltune-token", t), token);
   const wrong = [];

@@ -48,3 +48,29 @@ class Views(test_serve.Service):
             ["node", str(ROOT / "tests/browser/views.js"), *words],
             capture_output=True, text=True, timeout=600, env=self.env)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class TwoAtOnce(test_serve.Service):
+    OPTIONS = ("--slots", "2", "--workers", "2")
+
+    def test_each_page_shows_its_own_run(self):
+        words = []
+        for name, rate in (("first", 0.05), ("second", 0.02)):
+            run = self.submit({
+                "name": name, "app": {"name": "mlr", "data":
+                                      "gen:digits?samples=20000&size=16"},
+                "cluster": {"workers": 1},
+                "tuner": {"strategy": "fixed",
+                          "initial": {"learning_rate": rate}},
+                "memory": {"limit": "128MiB"},
+                "stop": {"max_epochs": 1000000, "plateau_epochs": 1000000}})
+            words += [name, run]
+        for run in words[1::2]:
+            self.wait_until(lambda run=run: self.run_now(run)["epochs"] > 1,
+                            "both train", 60)
+        host, port = self.address
+        done = subprocess.run(
+            ["node", str(ROOT / "tests/browser/two.js"),
+             f"http://{host}:{port}/", self.token, *words],
+            capture_output=True, text=True, timeout=300, env=self.env)
+        self.assertEqual(done.returncode, 0, done.stderr)
