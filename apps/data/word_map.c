@@ -29,7 +29,8 @@ static bool is_word(const struct word_map *m, uint32_t number, const char *word,
 {
     const char *name = vocabulary_word(&m->name, number);
 
-    return strncmp(name, word, n) == 0 && name[n] == '\0';
+    /* @word may have a zero byte in it, which no name has. */
+    return strlen(name) == n && memcmp(name, word, n) == 0;
 }
 
 /* The slot that has the word, or the free one that it would go to. */

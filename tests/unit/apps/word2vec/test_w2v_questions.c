@@ -84,6 +84,22 @@ static void questions_are_read(void **state)
     w2v_questions_deinit(&q);
 }
 
+/* A zero byte is a part of a word, and no word has one. */
+static void zero_bytes_match_no_word(void **state)
+{
+    struct word_map map = {0};
+    uint32_t n;
+
+    (void)state;
+    assert_int_equal(word_map_add(&map, "a", 1, &n), ERR_OK);
+    for (size_t length = 2; length < 40; length++) {
+        char word[40] = "a";
+
+        assert_int_equal(word_map_find(&map, word, length), WORD_NONE);
+    }
+    word_map_deinit(&map);
+}
+
 static void malformed_questions_name_the_line(void **state)
 {
     static const struct {
@@ -137,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_are_told_apart),
         cmocka_unit_test(questions_are_read),
+        cmocka_unit_test(zero_bytes_match_no_word),
         cmocka_unit_test(malformed_questions_name_the_line),
         cmocka_unit_test(spearman_is_the_correlation_of_ranks),
     };
