@@ -13,7 +13,7 @@ function bestText(run) {
 export const underWay = (run) => !ENDED.has(run.status) && !QUEUED.has(run.status);
 // A service takes a run that was stopped or interrupted into its queue again, and
 // one that failed if it has a snapshot or trials (as run_status_resumes).
-const again = (run) => Boolean(run.queue) && (["stopped", "interrupted"].includes(run.status) ||
+export const again = (run) => Boolean(run.queue) && (["stopped", "interrupted"].includes(run.status) ||
   (run.status === "failed" && Boolean(run.snapshot || run.tuning?.trials)));
 
 function continues(run) {

@@ -73,6 +73,7 @@ export function lossPlot(id, redo) {
     const raw = Number(slider.value) > 0;
     // Steps of one decision, as of a cooldown, are one mark.
     const marks = axis === "time" ? [] : choices.filter((c, i) => i === 0 || c.reason !== choices[i - 1].reason).map((c) => axis === "clock" ? c.clock : epochAt(c.clock, epochs));
+    keys.root.hidden = a.points + curve.others.points === 0; // nothing is drawn
     keys.parts.raw.hidden = !raw;
     keys.parts.others.hidden = curve.others.points === 0;
     keys.parts.chosen.hidden = marks.length === 0 || marks.length > MARKS;

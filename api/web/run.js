@@ -4,7 +4,7 @@
 
 import {clusterTab} from "./cluster.js";
 import {configTab} from "./config.js";
-import {controls} from "./control.js";
+import {again, controls} from "./control.js";
 import {get, Refused, runPath, saveModel} from "./data.js";
 import {explain} from "./help.js";
 import {logTab} from "./log.js";
@@ -14,7 +14,7 @@ import {notesLine} from "./notes.js";
 import {plot} from "./plot.js";
 import {tuningCost} from "./runs.js";
 import {settingsTab} from "./settings.js";
-import {changes, folded, nextEvent} from "./stats.js";
+import {changes, decisionTime, folded, nextEvent} from "./stats.js";
 import {trialsTab} from "./trials.js";
 import {treeTab} from "./tree.js";
 import {button, bytes, chip, count, duration, el, ENDED, link, number, put, runHref, runSeconds,
@@ -145,11 +145,16 @@ function figures() {
   // that diverges.
   function update(run, loss, searches) {
     const metric = run.job && run.job.metric, left = timeLeft(run);
-    of.loss.set(short(loss), loss === null ? run.clock > 0 ? "nothing but trials so far" : "" : run.best
-      ? short(run.best.loss) + " in the best epoch, " + run.best.epoch : "of what is trained");
-    of.metric.root.hidden = !metric;
+    // Both are what was last, and say where the best is: the loss at a point, the metric of an epoch.
+    const nothing = run.status === "failed" && run.epochs === 0 && loss === null, best = run.best ? "; best epoch " + run.best.epoch + ": " : "";
+    of.loss.root.hidden = nothing;
+    of.loss.set(short(loss), loss === null ? run.clock > 0 ? "nothing but trials so far" : ""
+      : "at the last point" + (best && best + short(run.best.loss)));
+    of.metric.root.hidden = nothing || !metric;
     if (metric) of.metric.set(run.last_epoch ? short(run.last_epoch.metric) : "–",
-      (run.best ? "best " + short(run.best.metric) + ", " : "") + betterText(metric), "validation " + metric.name);
+      (run.last_epoch ? "after epoch " + run.last_epoch.epoch + (best && best + short(run.best.metric)) + "; " : "") + betterText(metric),
+      "validation " + metric.name);
+    of.time.root.hidden = nothing && !Number.isFinite(runSeconds(run));
     of.epochs.set(short(run.epochs), (run.clock > 0 ? "clock " + short(run.clock) : "no clock so far") +
       (run.stop && run.stop.max_epochs ? ", at most " + count(run.stop.max_epochs, "epoch") : ""));
     of.time.set(duration(runSeconds(run)),
@@ -179,6 +184,25 @@ function modelCard(id, failed) {
       put(text, (info.epoch > 0 ? "of epoch " + info.epoch + ": " : "") + "loss " + short(info.loss) +
         (metric && info.metric !== null ? ", validation " + metric.name + " " + short(info.metric) : "") +
         "; arrays of " + bytes(info.bytes));
+    }};
+}
+
+// What a run failed of, and what can be done about it.
+function failedCard(id) {
+  const what = el("p"), todo = el("ul.todo"), root = el("section.card.failure", el("div.head", el("h2", "what failed")), what, todo);
+  root.hidden = true;
+  return {root,
+    update(run) {
+      root.hidden = run.status !== "failed";
+      if (root.hidden || root.dataset.of === run.updated_at) return;
+      root.dataset.of = run.updated_at; // a link that has the focus keeps it
+      put(what, (run.epochs > 0 ? "After " + count(run.epochs, "epoch") + ": " : run.clock > 0 ? "Before its first epoch had ended: "
+        : "Before anything was trained: ") + (run.message || run.status_reason || "nothing says why"));
+      const items = [el("li", "Read what the training system wrote last: ", link("its log", runHref(id, "log")), "."),
+        el("li", "See what it was begun with: ", link("its configuration", runHref(id, "config")),
+          ". Mend there what the message is about, and submit it as a new run.")];
+      if (again(run)) items.push(el("li", "“continue” above goes on from what it had saved, once the cause is gone."));
+      todo.replaceChildren(...items);
     }};
 }
 
@@ -222,13 +246,21 @@ function schedulePlots(id) {
   return {root, still, update, destroy() { for (const p of shown.values()) p.destroy(); }};
 }
 
+// The same in words.
+function timeText(d, searches, begun) {
+  const t = decisionTime(d, searches, begun);
+  if (!t) return "";
+  if (t.seconds !== undefined) return "took " + duration(t.seconds) + ", " + duration(t.waiting) + " of it for decisions";
+  return duration(t.since) + ({begin: " into search ", end: " after search "}[t.of] ?? " after the run began") + (t.search ?? "");
+}
+
 function feed() {
   const list = el("ol.feed"), more = button("older", () => { pages++; redo(); }, "small");
   const root = el("section.card", el("div.head", el("h2", "why")), list, more);
   let pages = 1, redo = () => {}, drawn = "";
-  function update(items, more_) {
+  function update(items, more_, searches, begun) {
     more.hidden = !more_;
-    const key = JSON.stringify(items.map((d) => [d.at, d.text]));
+    const key = JSON.stringify([items.map((d) => [d.at, d.text]), searches.map((s) => s.ended_at)]);
     if (key === drawn) return; // what is open stays open
     drawn = key;
     list.replaceChildren(...folded(items).map(([d, ...like]) => {
@@ -237,7 +269,8 @@ function feed() {
       const numbers = Object.entries(d.numbers || {}).map(([k, v]) =>
         k.replaceAll("_", " ") + " " + short(v)).join(", ");
       when.hidden = !d.at;
-      const item = el("li", when, el("span.text", d.text, like.length > 0 ? el("details",
+      const took = timeText(d, searches, begun);
+      const item = el("li", when, el("span.text", d.text, took ? el("span.took.quiet", took) : null, like.length > 0 ? el("details",
         el("summary", like.length + " more like it"), ...like.map((k) => el("p", k.text))) : null));
       item.title = [d.at ? new Date(d.at).toLocaleString() : "", numbers].filter(Boolean).join("; ");
       return item;
@@ -259,9 +292,9 @@ function overviewTab(id, {now, failed}) {
   part.setAttribute("aria-label", "progress to what comes next");
   const use = el("section.card", el("div.head", el("h2", "setting in use"), ahead), setting, why);
   let newest = null, told = ""; // loss of the lineage; the setting that is shown
-  const model = modelCard(id, failed);
+  const model = modelCard(id, failed), failure = failedCard(id);
   use.append(schedule.still);
-  const root = el("div.stacked", top.root, el("div.columns", el("div.stacked", model.root, use, loss.root, validation.root,
+  const root = el("div.stacked", top.root, el("div.columns", el("div.stacked", failure.root, model.root, use, loss.root, validation.root,
     metrics.root, schedule.root), reasons.root));
   validation.root.hidden = true;
 
@@ -310,6 +343,10 @@ function overviewTab(id, {now, failed}) {
     top.update(run, newest, searches);
     showNext(run, epochs.epochs, searches[0]);
     model.update(run);
+    failure.update(run);
+    const none = run.status === "failed" && curve.lineage.points + curve.others.points === 0 && !range;
+    loss.root.hidden = none; // there will be no line
+    use.hidden = none && !run.setting;
     const last = chosen.at(-1);
     if (run.setting || ENDED.has(run.status)) showSetting(run.setting || {});
     else { told = ""; put(setting, searches.length > 0 ? "searching: no setting is in use yet" : "–"); }
@@ -318,7 +355,7 @@ function overviewTab(id, {now, failed}) {
     showEpochs(run, epochs.epochs, epochs.next_page_token !== null);
     await metrics.refresh(run, epochs.epochs);
     if (chosen.length > 0) schedule.update(chosen, run.clock);
-    reasons.update(decisions.decisions, decisions.next_page_token !== null);
+    reasons.update(decisions.decisions, decisions.next_page_token !== null, searches, run.started_at);
   }
   return {root, refresh,
     destroy() { loss.destroy(); validation.destroy(); metrics.destroy(); schedule.destroy(); }};

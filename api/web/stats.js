@@ -101,6 +101,24 @@ export function folded(items) {
   return out;
 }
 
+// How long what a decision is about took, or when it was made: {seconds, waiting, search}
+// of one that ends a search; else {since: seconds after the begin of the search that
+// was open then, or the end of the last one, or the run's begin; of: which, search}.
+// null where no time is known. searches: any order.
+export function decisionTime(d, searches, begun) {
+  const at = Date.parse(d.at), n = d.numbers || {};
+  if (d.decision === "search_ended" && Number.isFinite(n.seconds))
+    return {seconds: n.seconds, waiting: n.waiting_s || 0, search: n.search};
+  if (!Number.isFinite(at)) return null;
+  const open = searches.find((s) => Date.parse(s.started_at) <= at && !(Date.parse(s.ended_at) < at));
+  if (open) return {since: (at - Date.parse(open.started_at)) / 1000, of: "begin", search: open.search};
+  const before = searches.filter((s) => Date.parse(s.ended_at) <= at)
+    .reduce((best, s) => best && Date.parse(best.ended_at) >= Date.parse(s.ended_at) ? best : s, null);
+  if (before) return {since: (at - Date.parse(before.ended_at)) / 1000, of: "end", search: before.search};
+  const start = Date.parse(begun);
+  return start <= at ? {since: (at - start) / 1000, of: "run", search: null} : null;
+}
+
 // What a run comes to next: {text, part: 0 .. 1 or null where it is not known}.
 // epochs: of the lineage, rising; search: the latest.
 export function nextEvent(run, epochs, search) {

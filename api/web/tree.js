@@ -6,7 +6,7 @@ import {branchControls} from "./byhand.js";
 import {drawing} from "./canvas.js";
 import {get, runPath} from "./data.js";
 import {between, inRows, lineages, neighbour, withRoot} from "./lineages.js";
-import {button, bytes, count, el, number, put, settingText, short, tick} from "./text.js";
+import {button, bytes, count, el, ENDED, number, put, settingText, short, tick} from "./text.js";
 
 const BRANCHES = 1000, SLICES = 2000, SPANS = 300;
 const AXIS = 22, SEARCHES = 20;          // heights above the rows
@@ -26,11 +26,20 @@ function colourOf(b) {
 }
 
 const nameOf = (b) => b.trial ? "trial " + b.trial : b.branch === 0 ? "start" : b.role || "branch " + b.branch;
-const stateOf = (b) => (b.surviving ? ["surviving"] : []).concat(b.label || [], b.live ? "lives" : []).join(", ");
+const stateOf = (b) => (b.surviving ? [b.result ? "survived as the result" : "surviving"] : [])
+  .concat(b.label || [], b.live ? "lives" : []).join(", ");
+
+// Branches of a run that has ended: none lives any more. Those that the run had still
+// are of the result, or were left when it ended.
+export function asEnded(branches, run) {
+  if (!ENDED.has(run.status)) return branches;
+  return branches.map((b) => !b.live || b.branch === 0 ? b
+    : {...b, live: false, result: b.surviving, freed_reason: "the run ended"});
+}
 
 function describe(b) {
   if (b.branch === 0) return "branch 0: the state before the first clock";
-  const end = b.live ? "lives" : "freed: " + (b.freed_reason || "no reason given");
+  const end = b.live ? "lives" : b.result ? "survived as the result" : "freed: " + (b.freed_reason || "no reason given");
   return "branch " + b.branch + ", " + b.role + (b.trial ? ", trial " + b.trial : "") +
     (b.surviving ? ", of the surviving lineage" : "") + "; " +
     (b.parent === null ? "the root" : "from branch " + b.parent + " at clock " + short(b.created_clock)) +
@@ -45,10 +54,10 @@ function facts(b) {
   const of = Object.entries(b.setting || {}).map(([name, v]) => [name, typeof v === "number" ? short(v) : v]);
   if (b.loss !== null && b.loss !== undefined) of.push(["loss", short(b.loss)]);
   if (b.branch !== 0) of.push(["ran", count(b.clocks, "clock")]);
-  if (b.own !== undefined) of.push(["memory", bytes(b.own) + " of its own"]);
+  if (b.own !== undefined) of.push(["memory", bytes(b.own) + " of its own" + (b.live ? "" : " at the end")]);
   else if (!b.live) of.push(["memory", "given back"]);
   if (b.parent !== null) of.push(["from", "branch " + b.parent + " at clock " + short(b.created_clock)]);
-  if (!b.live) of.push(["freed", b.freed_reason || "–"]);
+  if (!b.live && !b.result) of.push(["freed", b.freed_reason || "–"]);
   return of;
 }
 
@@ -150,7 +159,7 @@ export function treeTab(id, {now, said, failed}) {
     const {px} = scale(width);
     rows = inRows(lines, (b) => {
       const from = px(b.created_clock), bars = slices.get(b.branch);
-      const to = b.live ? px(clock) : Math.max(px(b.last_clock), px(bars.at(-1)[1]));
+      const to = b.live || b.result ? px(clock) : Math.max(px(b.last_clock), px(bars.at(-1)[1]));
       return [from, Math.max(to, from + LEAST)];
     }, GAP);
     places = new Map();
@@ -384,7 +393,7 @@ export function treeTab(id, {now, said, failed}) {
       get(runPath(id, "/curve"), {spans: SPANS, ...part})]);
     const own = new Map();
     for (const n of nodes) for (const b of n.branches) own.set(b.branch, (own.get(b.branch) || 0) + b.private_bytes);
-    branches = withRoot(tree.branches).map((b) => ({...b, own: b.live ? own.get(b.branch) : undefined}));
+    branches = asEnded(withRoot(tree.branches).map((b) => ({...b, own: b.live ? own.get(b.branch) : undefined})), run);
     of = new Map(branches.map((b) => [b.branch, b]));
     lines = lineages(branches);
     slices = ranBars(branches, list);

@@ -43,6 +43,9 @@ class Modules(unittest.TestCase):
     def test_settings_on_their_own_scales(self):
         self.tell("settings.js")
 
+    def test_what_is_said_of_an_end_and_of_time(self):
+        self.tell("states.js")
+
     def test_the_cluster_s_figures_agree(self):
         self.tell("cluster.js")
 
