@@ -49,9 +49,11 @@ static enum err check_model(struct mlr *m, const char *path, struct fault *f)
     if (info.type != NPY_F32 || info.cols != m->width + 1 ||
         info.rows < m->classes || info.rows > MLR_CLASSES_MAX)
         return fault_set(f, ERR_FORMAT,
-                         "%s: expected weights for the data, at least %u "
-                         "classes of %zu values, found %" PRIu64 " of %" PRIu64,
-                         path, m->classes, m->width + 1, info.rows, info.cols);
+                         "%s: expected samples of %" PRIu64 " values in at "
+                         "most %" PRIu64 " classes, as the model was trained "
+                         "on, found %zu values and %u classes",
+                         path, info.cols ? info.cols - 1 : 0, info.rows,
+                         m->width, m->classes);
     m->classes = (unsigned)info.rows;
     return ERR_OK;
 }

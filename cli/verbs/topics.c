@@ -6,16 +6,18 @@
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/verbs.h"
+#include "cli/state/model_find.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { TOPICS_BYTES_MAX = 256 << 20, WORDS_MAX = 20 };
 
-static const char details[] =
-    "MODEL is a model folder that `lda` made. The largest topics come first: "
-    "their\nnumber (the column of word_topic.npy), the share of all tokens "
-    "they have, their\nmost frequent words.";
+static const char details[] = MODEL_OPERAND
+    "It has to be one of\n`lda`. The largest topics come first: their number "
+    "(the column of\nword_topic.npy), the share of all tokens they have, "
+    "their most frequent words.";
 
 static enum err read_topics(const char *dir, json_t **out, struct fault *f)
 {
@@ -94,13 +96,29 @@ static enum err print_topics(const json_t *json, size_t words, struct fault *f)
     return ERR_OK;
 }
 
-static int show(const char *dir, size_t words, bool as_json)
+/* A folder with topics in it is read whatever else it lacks. */
+static enum err find(const char *word, const char *state,
+                     struct found_model *out, struct fault *f)
 {
+    char path[FILE_PATH_MAX];
+
+    if (file_join(path, word, "topics.json", NULL) != ERR_OK ||
+        access(path, F_OK) != 0)
+        return model_find(word, state, out, f);
+    snprintf(out->dir, sizeof(out->dir), "%s", word);
+    return ERR_OK;
+}
+
+static int show(const char *word, const char *state, size_t words, bool as_json)
+{
+    struct found_model model;
     struct fault f = {0};
     json_t *json = NULL;
     char *text;
-    enum err err = read_topics(dir, &json, &f);
+    enum err err = find(word, state, &model, &f);
 
+    if (!err)
+        err = read_topics(model.dir, &json, &f);
     if (!err && as_json) {
         text = json_write(json, 0);
         if (text)
@@ -121,7 +139,9 @@ int verb_topics(int argc, char **argv)
 {
     struct option_uint words = {.value = 10};
     bool json = false;
+    const char *state = STATE_DEFAULT;
     const struct option_spec options[] = {
+        STATE_OPTION(state),
         {"words", 0, OPTION_UINT, "N", "words a topic (10), at most 20",
          &words},
         {"json", 0, OPTION_FLAG, NULL,
@@ -145,5 +165,5 @@ int verb_topics(int argc, char **argv)
         console_error("--words: expected a number from 1 to %d", WORDS_MAX);
         return EXIT_USAGE;
     }
-    return show(operands_at(&operands, 0), words.value, json);
+    return show(operands_at(&operands, 0), state, words.value, json);
 }

@@ -52,6 +52,9 @@ class Lda(Case):
             self.mltune("topics", result["model"], "--json").out)
         self.assertEqual(len(whole["topics"]), 4)
         self.assertTrue(whole["vocabulary"])
+        # A run stands for its model, as elsewhere.
+        by_run = self.mltune("topics", result["run"], "--words", "3")
+        self.assertEqual((by_run.code, by_run.out), (0, shown.out))
         self.assertEqual(sum(t["tokens"] for t in whole["topics"]),
                          totals.sum())
 
@@ -71,7 +74,8 @@ class Lda(Case):
     def test_what_is_no_topic_model_has_no_topics(self):
         done = self.mltune("topics", "nothing")
         self.assert_code(done, 74)
-        self.assertIn("expected the model folder of lda", done.err)
+        self.assertIn("expected a model folder (with model.json in it) or a "
+                      "run of ", done.err)
         (self.folder / "bad").mkdir()
         self.write("bad/topics.json", "{\"topics\": 3}")
         done = self.mltune("topics", "bad")
