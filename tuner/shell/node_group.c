@@ -263,14 +263,20 @@ static void join_rows(json_t *into, const json_t *from)
             json_array_set(into, i, json_array_get(from, i));
 }
 
+/* What messages can say at most: a node may say that much by itself. */
+static uint64_t sum_of(uint64_t a, uint64_t b)
+{
+    return a < INT64_MAX - b ? a + b : INT64_MAX;
+}
+
 /* Sums, and the mean over all reads. */
 static void join_wire(struct msg_done *j, const struct msg_done *d)
 {
     double sum =
         j->staleness * (double)j->reads + d->staleness * (double)d->reads;
 
-    j->data_bytes += d->data_bytes;
-    j->reads += d->reads;
+    j->data_bytes = sum_of(j->data_bytes, d->data_bytes);
+    j->reads = sum_of(j->reads, d->reads);
     j->staleness = j->reads ? sum / (double)j->reads : 0;
 }
 
@@ -286,7 +292,7 @@ static enum err join_done(const struct node_group *c, struct asked *a,
                                   : "it ran another number of clocks; who "
                                     "says cuts \"own\" in `ready` has to agree "
                                     "on them, or to say \"agreed\"");
-    j->bytes += d->bytes;
+    j->bytes = sum_of(j->bytes, d->bytes);
     j->switch_s = fmax(j->switch_s, d->switch_s);
     join_wire(j, d);
     if (json_is_array(j->data)) {
@@ -309,7 +315,7 @@ static enum err join_ready(struct asked *a, uint32_t node, struct msg *m,
         r->workers != j->workers || r->cuts != j->cuts)
         return disagree(f, node, a,
                         "it has other data: all nodes must see the same");
-    j->model_bytes += r->model_bytes;
+    j->model_bytes = sum_of(j->model_bytes, r->model_bytes);
     return ERR_OK;
 }
 
