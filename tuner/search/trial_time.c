@@ -129,7 +129,7 @@ void trial_time_floor(struct trial_time *t, const struct branch *b,
         return;
     }
     raise_to(t, unit * (double)(SUMMARY_WINDOWS * t->judge->probe.window),
-             "no less shows its speed");
+             "a shorter one would not show its speed");
     raise_to(t, TRIAL_TIME_MIN_S, "that is the least");
     raise_to(t, TRIAL_SWITCHES * board_switch_cost(c),
              "less would be lost in switching between trials");
