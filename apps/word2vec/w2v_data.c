@@ -161,6 +161,15 @@ static enum err few_words(const struct w2v *m, const struct settings *s,
                      s->data, m->min_count, w2v_words(m));
 }
 
+static enum err nothing_left(const struct settings *s, struct fault *f)
+{
+    return fault_set(f, ERR_INVAL,
+                     "%s: all of the text is held out for validation, in "
+                     "stretches of %d words: expected a longer text, a smaller "
+                     "\"test_fraction\" (0: none is), or a \"test\"",
+                     s->data, (int)W2V_STRETCH);
+}
+
 static uint64_t clocks_of(const struct w2v *m, const struct settings *s)
 {
     uint64_t clocks = m->text.tokens / W2V_CLOCK_WORDS;
@@ -207,7 +216,7 @@ static enum err load_training(struct w2v *m, const struct settings *s,
     m->summary = summary_of(m);
     err = s->test ? load_test(m, s, f) : hold_out(m, fraction);
     if (!err && m->text.tokens < 2)
-        err = few_words(m, s, f);
+        err = nothing_left(s, f);
     if (err || !m->summary)
         return err == ERR_OK || err == ERR_NOMEM
                    ? fault_set(f, ERR_NOMEM, "%s: out of memory", s->data)

@@ -174,7 +174,8 @@ static void bad_texts_are_refused(void **state)
                     " \"test\": \"%s\"}}",
                     scratch_path("good"), scratch_path("other"));
     /* Nothing is left for training where all of it is held out. */
-    app_run_refused(&app_word2vec, ERR_INVAL, "at least two words",
+    app_run_refused(&app_word2vec, ERR_INVAL,
+                    "all of the text is held out for validation",
                     "{\"app\": {\"name\": \"word2vec\", \"data\": \"%s\"}}",
                     scratch_path("good"));
 }
