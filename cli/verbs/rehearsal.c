@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
+#include "mltune/ps.h"
 #include "ps/node/app_plugin_io.h"
 #include "ps/node/host_io.h"
 
@@ -55,6 +56,65 @@ static json_t *config_of_one(const struct run_config *c)
     return NULL;
 }
 
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / 1048576;
+}
+
+/* A node's memory, by part. Each counts room for all rows. */
+static void print_memory(const struct mlt_ps_memory *m, unsigned nodes,
+                         unsigned branches)
+{
+    printf("memory    %s: %.4g MiB a branch, %u at least; %.4g MiB shared "
+           "by all\n",
+           nodes > 1 ? "each node at most" : "at most", mib(m->branch),
+           branches, mib(m->fixed));
+    printf("          updates %.4g MiB, rows read %.4g, sums of all workers "
+           "%.4g, access knowledge %.4g\n",
+           mib(m->updates), mib(m->caches), mib(m->sums), mib(m->access));
+    if (nodes > 1)
+        printf("          between nodes %.4g MiB, beside the limit\n",
+               mib(m->frames));
+    printf("          of %.4g MiB%s that the data leave; less where fewer "
+           "rows are touched\n",
+           mib(m->limit), nodes > 1 ? " a node" : "");
+}
+
+/* The same as the node would say it. Errors: ERR_LIMIT. */
+static enum err check_memory(const struct mlt_ps_memory *m, unsigned nodes,
+                             struct fault *f)
+{
+    uint64_t need = m->branch * HOST_MODELS_MIN + m->fixed + m->updates +
+                    m->caches + m->sums + m->access;
+
+    if (need <= m->limit)
+        return ERR_OK;
+    return fault_set(
+        f, ERR_LIMIT,
+        "a node needs %.1f MiB beside its data and has %.1f MiB: %d copies of "
+        "its part of the training state take %.1f MiB, updates %.1f, rows read "
+        "%.1f, sums of all workers %.1f, access knowledge %.1f; raise "
+        "memory.limit by %.1f MiB (%u nodes)",
+        mib(need), mib(m->limit), HOST_MODELS_MIN,
+        mib(m->branch * HOST_MODELS_MIN), mib(m->updates), mib(m->caches),
+        mib(m->sums), mib(m->access), mib((need - m->limit) * nodes) + 0.1,
+        nodes);
+}
+
+/* What each node of the run takes; of several it is checked here. */
+static enum err plan_memory(const struct run_config *c,
+                            const struct host_config *one,
+                            struct mlt_ps_memory *out, struct fault *f)
+{
+    struct host_config o = *one;
+    enum err err;
+
+    o.config = c->effective;
+    o.meet = "nowhere";
+    err = host_plan(&o, out, f);
+    return err || c->nodes == 1 ? err : check_memory(out, c->nodes, f);
+}
+
 static enum err open_all(const struct run_config *c,
                          const struct mlt_app_ops *app, bool aloud,
                          struct fault *f)
@@ -63,18 +123,25 @@ static enum err open_all(const struct run_config *c,
     struct host_config o = {
         .app = app, .config = config, .folder = c->folder, .seed = c->seed};
     struct host *host = NULL;
+    struct mlt_ps_memory memory;
+    struct host_facts facts = {0};
     enum err err = config ? host_open(&o, &host, f)
                           : fault_set(f, ERR_NOMEM, "out of memory");
 
-    if (!err && aloud)
-        printf("loaded    %" PRIu64 " samples, %" PRIu64
-               " for validation; %.4g MiB a branch\n",
-               host_facts(host)->info.samples,
-               host_facts(host)->info.validation_samples,
-               (double)host_facts(host)->branch_bytes / 1048576);
+    if (!err)
+        facts = *host_facts(host);
     host_close(host);
     json_decref(config);
-    return err;
+    if (!err)
+        err = plan_memory(c, &o, &memory, f);
+    if (err || !aloud)
+        return err;
+    printf("loaded    %" PRIu64 " samples, %" PRIu64
+           " for validation; %.4g MiB a branch\n",
+           facts.info.samples, facts.info.validation_samples,
+           mib(facts.branch_bytes));
+    print_memory(&memory, c->nodes, HOST_MODELS_MIN);
+    return ERR_OK;
 }
 
 /* The application, and what @c names as data where that is no plug-in's own

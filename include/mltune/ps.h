@@ -195,6 +195,32 @@ MLT_API int mlt_ps_expect(struct mlt_ps *ps, mlt_table table, unsigned worker,
 MLT_API uint64_t mlt_row_at(const struct mlt_ps *ps, mlt_table table,
                             uint64_t place);
 
+/* What this node takes of memory, in bytes. */
+struct mlt_ps_memory {
+    size_t size;      /* sizeof(struct mlt_ps_memory) */
+    uint64_t branch;  /* a branch that differs in all rows: its part of the
+                       * tables, slots of rules included */
+    uint64_t fixed;   /* what all branches share */
+    uint64_t updates; /* what its workers add in a clock */
+    uint64_t caches;  /* rows that they read, and when they had them */
+    uint64_t sums;    /* several nodes: of its rows, the sums of all workers
+                       * under barriers, or what rows have moved (essp) */
+    uint64_t access;  /* knowledge of what is touched */
+    uint64_t frames;  /* on their way between nodes; not within the limit */
+    uint64_t limit;   /* mlt_ps_options.memory_limit, or what stands for it */
+};
+
+/* What it will take, before or after the start: no node is waited for. The
+ * tables are declared, out->size is set. @touched: share of a table's rows that
+ * each worker reads and updates, 0 < touched <= 1. At 1 it is the most that can
+ * be, and what mlt_ps_start wants within the limit: all parts but `frames`, and
+ * one branch. A job that touches fewer rows takes less, yet not a larger table
+ * in: nobody promises what it will touch, and no clock is to fail for memory.
+ * Errors: out of range, no table, another version of this header, out of
+ * memory. */
+MLT_API int mlt_ps_plan(const struct mlt_ps *ps, double touched,
+                        struct mlt_ps_memory *out);
+
 /* Reserves memory, creates branch 0 with all rows zero, starts the workers'
  * threads (parked). Errors: memory limit or none left, with the sizes in @err.
  */

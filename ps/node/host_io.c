@@ -222,8 +222,14 @@ static enum err declare(struct host *h, struct fault *f)
     if (code)
         return host_take_error(code, &e, "declaring tables", f);
     code = mlt_ps_table(h->ps, &cursor, &h->cursor, &e);
-    if (!code)
-        code = mlt_ps_start(h->ps, &e);
+    return code ? host_take_error(code, &e, "declaring tables", f) : ERR_OK;
+}
+
+static enum err start_ps(struct host *h, struct fault *f)
+{
+    struct mlt_error e = {0};
+    int code = mlt_ps_start(h->ps, &e);
+
     return code ? host_take_error(code, &e, "starting the parameter server", f)
                 : ERR_OK;
 }
@@ -359,8 +365,9 @@ static enum err new_lanes(struct host *h, struct fault *f)
     return live_read_open(h->workers, &h->glance, f);
 }
 
-static enum err fill_host(struct host *h, const struct host_config *c,
-                          struct fault *f)
+/* As far as a node comes without the others. */
+static enum err declare_all(struct host *h, const struct host_config *c,
+                            struct fault *f)
 {
     uint64_t before = machine_memory_held(""), after, part = 0, memory = 0;
     enum err err = read_config(h, c, f);
@@ -377,12 +384,44 @@ static enum err fill_host(struct host *h, const struct host_config *c,
     err = memory_left(part, after > before ? after - before : 0, &memory, f);
     if (!err)
         err = new_ps(h, c, memory, f);
+    return err ? err : declare(h, f);
+}
+
+static enum err fill_host(struct host *h, const struct host_config *c,
+                          struct fault *f)
+{
+    enum err err = declare_all(h, c, f);
+
     if (!err)
-        err = declare(h, f);
+        err = start_ps(h, f);
     if (!err)
         err = init_rows(h, f);
     if (!err)
         err = take_facts(h, c, f);
+    return err;
+}
+
+enum err host_plan(const struct host_config *config, struct mlt_ps_memory *out,
+                   struct fault *f)
+{
+    struct host *h = mem_calloc(1, sizeof(*h));
+    const struct mlt_error none = {0};
+    enum err err;
+
+    assert(config->app && config->folder && !config->evaluate);
+    if (!h)
+        return fault_set(f, ERR_NOMEM, "host: %s", err_text(ERR_NOMEM));
+    h->facts.app = config->app;
+    err = declare_all(h, config, f);
+    if (!err) {
+        int code;
+
+        out->size = sizeof(*out);
+        code = mlt_ps_plan(h->ps, 1, out);
+        err =
+            code ? host_take_error(code, &none, "planning memory", f) : ERR_OK;
+    }
+    host_close(h);
     return err;
 }
 

@@ -71,6 +71,12 @@ struct host_facts {
 enum err host_open(const struct host_config *config, struct host **out,
                    struct fault *f);
 
+/* What a node of @config takes of memory at most (mlt_ps_plan), of as many as
+ * it says: none is waited for, `meet` may be any place. Opens the application,
+ * loads its data, and closes all. Errors: as host_open, but for ERR_LIMIT. */
+enum err host_plan(const struct host_config *config, struct mlt_ps_memory *out,
+                   struct fault *f);
+
 /* Waits for a snapshot that is being written. No slice may run. Accepts NULL.
  */
 void host_close(struct host *h);

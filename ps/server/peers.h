@@ -51,8 +51,10 @@ struct peers_ops {
     /* Joins what runs, closes everything. */
     void (*close)(struct peers *p);
 
-    /* Bytes that `start` takes beside the stores. */
-    uint64_t (*bytes)(const struct ps_shape *shape);
+    /* Adds what `start` takes beside the stores, by part, where each worker
+     * touches @touched of the rows; `frames` is its alone. */
+    void (*bytes)(const struct ps_shape *shape, double touched,
+                  struct mlt_ps_memory *m);
 
     /* Waits for the others and checks that they have the same tables. Stores,
      * workers and runtime are there. @fits: branches that fit here; becomes the

@@ -5,6 +5,7 @@
 #include "ps/server/core.h"
 #include "ps/server/device.h"
 #include "ps/server/errors.h"
+#include "ps/server/memory_plan.h"
 #include "ps/server/runtime.h"
 
 #include <assert.h>
@@ -12,61 +13,7 @@
 
 #define MIB (1024.0 * 1024.0)
 
-/* Bookkeeping of a chunk, rounded up. */
-enum { CHUNK_EXTRA_BYTES = 128 };
-
 /* ---- sizes --------------------------------------------------------------- */
-
-/* The only worker of one of several nodes reads the node's cache in place
- * where nothing is pushed: rows change there only when it asks anew. */
-static bool has_copies(const struct mlt_ps *ps, const struct table *t)
-{
-    bool alone = ps->shape.nodes > 1 && ps->shape.workers == 1 &&
-                 !ps->shape.consistency->pushes;
-
-    return t->access == MLT_SHARED && !ps->direct && !alone;
-}
-
-/* Whether a worker notes of each row when it last had it. */
-static bool notes_held(const struct mlt_ps *ps, const struct table *t)
-{
-    return has_copies(ps, t) || (ps->shape.nodes > 1 && t->access != MLT_LOCAL);
-}
-
-/* Whether a worker keeps anything of the rows that it reads. */
-static bool has_slots(const struct mlt_ps *ps, const struct table *t)
-{
-    return notes_held(ps, t) || (t->flags & MLT_READ_MY_WRITES);
-}
-
-/* Buffers of one table over all workers, and the node's chunk pointers. */
-static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
-{
-    uint64_t values = t->rows * t->value_bytes;
-    uint64_t bytes = 0;
-
-    if (t->access == MLT_LOCAL)
-        return 0;
-    if (t->access == MLT_SHARED &&
-        !device_has(ps->device, (mlt_table)(t - ps->shape.table)))
-        bytes += update_bytes(t->rows, t->value_bytes, SLOTS_DENSE_BYTES);
-    if (has_copies(ps, t))
-        bytes += values;
-    if (notes_held(ps, t))
-        bytes += t->rows * sizeof(int64_t);
-    if (has_slots(ps, t))
-        bytes += slots_bytes(t->rows, table_is_small(t));
-    if (shape_gathers(&ps->shape, t))
-        bytes += prefetch_list_entries_max(t->rows) * PREFETCH_LIST_ENTRY_BYTES;
-    if (ps->shape.nodes == 1 && has_copies(ps, t) && t->rule->revises)
-        bytes += values;
-    if (t->flags & MLT_READ_MY_WRITES)
-        bytes += values;
-    bytes *= ps->shape.workers;
-    if (ps->shape.places && shape_gathers(&ps->shape, t))
-        bytes += placement_bytes(t->rows, ps->shape.nodes);
-    return bytes + t->chunks * sizeof(chunk_slot);
-}
 
 /* A store with shard @index's tables and no branch yet. */
 static enum err open_store(const struct mlt_ps *ps, unsigned index,
@@ -111,22 +58,30 @@ static enum err measure_shard(const struct mlt_ps *ps, unsigned index,
     *branch = store_branch_bytes(s);
     *fixed = 0;
     for (store_table t = 0; t < store_tables(s); t++)
-        *fixed += store_chunk_bytes(s, t) + CHUNK_EXTRA_BYTES;
+        *fixed += store_chunk_bytes(s, t) + MEMORY_CHUNK_EXTRA_BYTES;
     store_free(s);
     return ERR_OK;
 }
 
+/* All that the program may touch is counted: what is refused is what could
+ * fail in the middle. */
 static enum err too_small(const struct mlt_ps *ps, struct fault *f)
 {
-    return fault_set(f, ERR_LIMIT,
-                     "the memory limit of %.1f MiB is too small: one copy of "
-                     "the training state takes %.1f MiB, what all copies share "
-                     "%.1f MiB, buffers of %u workers %.1f MiB; raise "
-                     "memory.limit",
-                     (double)ps->memory_limit / MIB,
-                     (double)ps->branch_bytes / MIB,
-                     (double)ps->fixed_bytes / MIB, ps->shape.workers,
-                     (double)ps->buffers_bytes / MIB);
+    struct mlt_ps_memory m;
+
+    memory_plan_buffers(ps, 1, &m);
+    return fault_set(
+        f, ERR_LIMIT,
+        "the memory limit of %.1f MiB is too small: one copy of "
+        "the training state takes %.1f MiB, what all copies share "
+        "%.1f MiB, buffers of %u workers %.1f MiB (updates %.1f, "
+        "rows read %.1f, sums of all workers %.1f, access "
+        "knowledge %.1f), room for all rows counted; raise "
+        "memory.limit",
+        (double)ps->memory_limit / MIB, (double)ps->branch_bytes / MIB,
+        (double)ps->fixed_bytes / MIB, ps->shape.workers,
+        (double)ps->buffers_bytes / MIB, (double)m.updates / MIB,
+        (double)m.caches / MIB, (double)m.sums / MIB, (double)m.access / MIB);
 }
 
 static enum err out_of_memory(const struct mlt_ps *ps, struct fault *f)
@@ -153,17 +108,38 @@ static enum err measure_shards(struct mlt_ps *ps)
     return ERR_OK;
 }
 
+int mlt_ps_plan(const struct mlt_ps *ps, double touched,
+                struct mlt_ps_memory *out)
+{
+    struct mlt_ps_memory m;
+    enum err err = ERR_OK;
+
+    if (out->size != sizeof(*out))
+        return ERR_VERSION;
+    if (!(touched > 0 && touched <= 1) || ps->shape.tables == 0)
+        return ERR_INVAL;
+    memory_plan_buffers(ps, touched, &m);
+    for (unsigned i = 0; i < ps->shape.workers && !err; i++) {
+        uint64_t branch = 0, fixed = 0;
+
+        err = measure_shard(ps, i, &branch, &fixed);
+        m.branch += branch;
+        m.fixed += fixed;
+    }
+    if (!err)
+        *out = m;
+    return err;
+}
+
 static enum err plan_memory(struct mlt_ps *ps, struct fault *f)
 {
     enum err err = measure_shards(ps);
+    struct mlt_ps_memory m;
 
     if (err)
         return err == ERR_NOMEM ? out_of_memory(ps, f) : too_small(ps, f);
-    ps->buffers_bytes = 0;
-    for (size_t t = 0; t < ps->shape.tables; t++)
-        ps->buffers_bytes += table_buffers(ps, &ps->shape.table[t]);
-    if (ps->shape.nodes > 1)
-        ps->buffers_bytes += ps->wire->bytes(&ps->shape);
+    memory_plan_buffers(ps, 1, &m);
+    ps->buffers_bytes = memory_buffers(&m);
     if (ps->memory_limit <
         ps->buffers_bytes + ps->fixed_bytes + ps->branch_bytes)
         return too_small(ps, f);
@@ -323,15 +299,15 @@ static enum err new_buffers(struct mlt_ps *ps, struct worker_view *v)
     if (v->updates &&
         update_init(&v->update, t->rows, t->value_bytes, SLOTS_DENSE_BYTES))
         return ERR_NOMEM;
-    if (has_slots(ps, t) &&
+    if (memory_has_slots(ps, t) &&
         slots_init(&v->slots, t->rows, table_is_small(t)) != ERR_OK)
         return ERR_NOMEM;
-    if (has_copies(ps, t) && !(v->copy = mem_reserve(values)))
+    if (memory_has_copies(ps, t) && !(v->copy = mem_reserve(values)))
         return ERR_NOMEM;
-    if (notes_held(ps, t) &&
+    if (memory_notes_held(ps, t) &&
         !(v->held = mem_reserve(t->rows * sizeof(*v->held))))
         return ERR_NOMEM;
-    if (ps->shape.nodes == 1 && has_copies(ps, t) && t->rule->revises &&
+    if (ps->shape.nodes == 1 && memory_has_copies(ps, t) && t->rule->revises &&
         !(v->seen = mem_reserve(values)))
         return ERR_NOMEM;
     if ((t->flags & MLT_READ_MY_WRITES) && !(v->mine = mem_reserve(values)))

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "ps/server/memory_plan.h"
 #include "ps/wire/comm_internal_io.h"
 
 #include <zmq.h>
@@ -10,6 +11,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <malloc.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -201,11 +203,12 @@ static void comm_close(struct peers *p)
 
 /* ---- cores --------------------------------------------------------------- */
 
-/* Cache and shard hold each shared table's values about twice in a node: the
- * rows that its workers have read, and the sums of all workers for its part. */
-static uint64_t comm_bytes(const struct ps_shape *shape)
+/* The cache holds the rows that the node's workers read, the shard the sums of
+ * all workers for its part. */
+static void comm_bytes(const struct ps_shape *shape, double touched,
+                       struct mlt_ps_memory *m)
 {
-    uint64_t bytes = 0;
+    double by_any = fmin(1, touched * shape->workers);
 
     assert(shape->nodes > 1);
     for (size_t i = 0; i < shape->tables; i++) {
@@ -213,18 +216,20 @@ static uint64_t comm_bytes(const struct ps_shape *shape)
 
         if (t->access == MLT_LOCAL)
             continue;
-        bytes += t->rows * (t->value_bytes + sizeof(int64_t)) +
-                 slots_bytes(t->rows, table_is_small(t));
+        m->caches += memory_of_rows(t->rows, t->value_bytes + sizeof(int64_t),
+                                    by_any, table_is_small(t)) +
+                     t->rows / 8 * (shape->workers + 3);
         if (t->access == MLT_SHARED && shape->consistency->barrier)
-            bytes += shape->workers *
-                     update_bytes(t->rows, t->value_bytes, SLOTS_DENSE_BYTES);
-        bytes += t->rows / 8 * (shape->workers + 3);
+            m->sums += shape->workers *
+                       memory_of_update(t->rows, t->value_bytes, touched);
         if (shape->consistency->pushes && !shape->consistency->barrier)
-            bytes +=
+            m->sums +=
                 t->rows / shape->nodes * (sizeof(float) + shape->nodes / 8 + 1);
     }
-    return bytes + (uint64_t)shape->nodes * SHARD_READS_MAX * 32 +
-           COMM_ROOM_BYTES;
+    m->caches +=
+        (uint64_t)shape->nodes * SHARD_READS_MAX * 32 + COMM_ROOM_BYTES;
+    m->frames =
+        2 * (uint64_t)(shape->nodes - 1) * COMM_WINDOW * COMM_ROOM_BYTES;
 }
 
 static enum err new_updates(struct comm *c)

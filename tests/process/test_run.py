@@ -464,6 +464,31 @@ class Refused(Case):
         self.assertEqual(json.loads(self.run_config(
             config, "--dry-run", "--json").out)["cluster"]["nodes"], 3)
 
+    def test_dry_run_tells_memory(self):
+        """Of each node, by part; what does not fit is refused with the parts,
+        and a run refuses it as well."""
+        config = mf_config()
+        config["app"]["data"] = ("gen:ratings?users=20000&items=20000&"
+                                 "ratings=20000&rank=3")
+        config["app"]["rank"] = 32
+        config["cluster"] = {"nodes": 2, "workers": 2}
+        config["memory"] = {"limit": "512MiB"}
+        done = self.run_config(config, "--dry-run")
+        self.assert_code(done, 0)
+        self.assertRegex(done.out, r"memory    each node at most: \S+ MiB a "
+                                   r"branch")
+        sums = re.search(r"updates (\S+) MiB, rows read (\S+), sums of all "
+                         r"workers (\S+), access", done.out)
+        self.assertTrue(all(float(x) > 0 for x in sums.groups()), done.out)
+        config["memory"] = {"limit": "32MiB"}
+        self.refuse(self.run_config(config, "--dry-run"), 78,
+                    "sums of all workers", "raise memory.limit by")
+        self.assert_code(self.run_config(config, "--state", "other"), 78)
+        config["cluster"]["nodes"] = 1
+        config["memory"] = {"limit": "512MiB"}
+        done = self.run_config(config, "--dry-run")
+        self.assertRegex(done.out, "memory    at most.*\n.*sums of all workers 0,")
+
     def test_port_in_use(self):
         """The address is named, and nothing is left."""
         with socket.socket() as taken:

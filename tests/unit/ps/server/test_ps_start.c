@@ -395,6 +395,106 @@ static void ps_limit_below_the_model_is_refused(void **state)
     assert_true(refusals > 5);
 }
 
+static uint64_t within_limit(const struct mlt_ps_memory *m)
+{
+    return m->branch + m->fixed + m->updates + m->caches + m->sums + m->access;
+}
+
+/* What the plan says is what the start wants, to the byte. */
+static void ps_plan_is_what_the_start_wants(void **state)
+{
+    struct mlt_ps_memory m = {.size = sizeof(m)};
+    struct mlt_ps *ps = limited_ps(1 << 20);
+    uint64_t need;
+
+    (void)state;
+    assert_int_equal(mlt_ps_plan(ps, 1, &m), 0);
+    assert_int_equal(m.limit, 1 << 20);
+    assert_int_equal(m.sums + m.frames, 0);
+    need = within_limit(&m);
+    mlt_ps_free(ps);
+    for (int less = 0; less < 2; less++) {
+        struct mlt_error err;
+
+        ps = limited_ps(need - (uint64_t)less);
+        assert_int_equal(mlt_ps_start(ps, &err), less ? ERR_LIMIT : 0);
+        if (less)
+            assert_non_null(strstr(err.text, "(updates "));
+        mlt_ps_free(ps);
+    }
+}
+
+/* Where there is nothing to plan, or nothing that can be. */
+static void ps_plan_refuses_what_it_cannot_say(void **state)
+{
+    static const double wrong[] = {0, -1, 1.5, NAN};
+    struct mlt_ps_memory m = {.size = sizeof(m)};
+    struct mlt_ps_options opt = MLT_PS_OPTIONS;
+    struct mlt_ps *ps = limited_ps(1 << 20);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+        assert_int_equal(mlt_ps_plan(ps, wrong[i], &m), ERR_INVAL);
+    m.size--;
+    assert_int_equal(mlt_ps_plan(ps, 1, &m), ERR_VERSION);
+    m.size++;
+    mlt_ps_free(ps);
+    opt.workers = 1;
+    assert_int_equal(mlt_ps_new(&opt, &ps, NULL), 0);
+    assert_int_equal(mlt_ps_plan(ps, 1, &m), ERR_INVAL);
+    mlt_ps_free(ps);
+}
+
+static struct mlt_ps_memory plan_of(unsigned nodes, const char *model,
+                                    double touched)
+{
+    struct mlt_ps_memory m = {.size = sizeof(m)};
+    struct mlt_ps_options opt = MLT_PS_OPTIONS;
+    struct mlt_table_options table = {
+        .size = sizeof(table), .name = "rows", .rows = 1 << 22, .width = 16};
+    struct mlt_ps *ps;
+    mlt_table t;
+
+    opt.workers = 4;
+    opt.consistency = model;
+    opt.nodes = nodes;
+    opt.meet = nodes > 1 ? "nowhere" : NULL;
+    opt.memory_limit = 1 << 20; /* a plan needs none */
+    assert_int_equal(mlt_ps_new(&opt, &ps, NULL), 0);
+    assert_int_equal(mlt_ps_table(ps, &table, &t, NULL), 0);
+    assert_int_equal(mlt_ps_plan(ps, touched, &m), 0);
+    mlt_ps_free(ps);
+    return m;
+}
+
+/* A table of 256 MiB on 1, 2 and 4 nodes, of which none is there: its part of
+ * the table falls, the rest is by what is touched and by the model. */
+static void ps_plan_knows_nodes_models_and_what_is_touched(void **state)
+{
+    static const unsigned nodes[] = {1, 2, 4};
+    const uint64_t table = (uint64_t)256 << 20;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct mlt_ps_memory all = plan_of(nodes[i], "bsp", 1);
+        struct mlt_ps_memory tenth = plan_of(nodes[i], "bsp", 0.1);
+        struct mlt_ps_memory ssp = plan_of(nodes[i], "ssp", 0.1);
+
+        /* momentum's slot too; page tables are little */
+        assert_in_range(all.branch, 2 * table / nodes[i],
+                        2 * table / nodes[i] + table / 50);
+        assert_int_equal(tenth.branch, all.branch);
+        assert_in_range(all.updates, 4 * table, 6 * table);
+        assert_in_range(tenth.updates, all.updates / 12, all.updates / 8);
+        assert_int_equal(all.sums > 0, nodes[i] > 1);
+        assert_true(tenth.sums <= all.sums / 8);
+        assert_true(tenth.caches <= all.caches);
+        assert_int_equal(ssp.sums, 0);
+        assert_true(ssp.caches > tenth.caches + table / 4);
+        assert_int_equal(tenth.frames > 0, nodes[i] > 1);
+    }
+}
+
 static int add_to_only_row(struct mlt_worker *w, void *arg)
 {
     float one = 1;
@@ -416,7 +516,7 @@ static void ps_one_row_for_many_workers(void **state)
                                       .rule = "add"};
     struct mlt_ps *ps;
     uint32_t child;
-    double value;
+    double value = 0;
     mlt_table t;
 
     (void)state;
@@ -648,6 +748,9 @@ int main(void)
         cmocka_unit_test(ps_any_failing_allocation_at_start_is_clean),
         cmocka_unit_test(ps_any_failing_allocation_before_start_is_clean),
         cmocka_unit_test(ps_limit_below_the_model_is_refused),
+        cmocka_unit_test(ps_plan_is_what_the_start_wants),
+        cmocka_unit_test(ps_plan_refuses_what_it_cannot_say),
+        cmocka_unit_test(ps_plan_knows_nodes_models_and_what_is_touched),
         cmocka_unit_test(ps_one_row_for_many_workers),
         cmocka_unit_test(ps_models_that_do_not_fit_are_refused),
         cmocka_unit_test(ps_misuse_aborts_with_a_message),

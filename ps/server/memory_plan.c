@@ -1,0 +1,120 @@
+#include "ps/server/memory_plan.h"
+
+#include "ps/nodes/placement.h"
+#include "ps/rows/slots.h"
+#include "ps/rows/update.h"
+#include "ps/server/core.h"
+#include "ps/server/device.h"
+
+#include <assert.h>
+
+/* Of an index (ps/rows/slots.h): for 64 rows, and for one that has a slot. */
+enum { WORD_BYTES = 12, SLOT_BYTES = 8 };
+
+/* Where half of the rows are touched or more, all may come to have places. */
+static uint64_t share(uint64_t bytes, double touched)
+{
+    return touched < 0.5 ? (uint64_t)((double)bytes * touched) : bytes;
+}
+
+uint64_t memory_of_rows(uint64_t rows, uint64_t row_bytes, double touched,
+                        bool small)
+{
+    uint64_t index = slots_bytes(rows, small);
+    uint64_t used = rows / 64 * WORD_BYTES + share(rows, touched) * SLOT_BYTES;
+
+    assert(touched > 0 && touched <= 1);
+    if (small)
+        return rows * row_bytes;
+    return share(rows * row_bytes, touched) +
+           (touched < 0.5 && used < index ? used : index);
+}
+
+uint64_t memory_of_update(uint64_t rows, uint32_t value_bytes, double touched)
+{
+    uint64_t values = rows * value_bytes;
+    bool small = values <= SLOTS_DENSE_BYTES;
+    uint64_t marks = update_bytes(rows, value_bytes, SLOTS_DENSE_BYTES) -
+                     values - slots_bytes(rows, small);
+
+    return memory_of_rows(rows, value_bytes, touched, small) + marks;
+}
+
+bool memory_has_copies(const struct mlt_ps *ps, const struct table *t)
+{
+    bool direct = ps->shape.all_workers == 1 || ps->shape.consistency->barrier;
+    bool alone = ps->shape.nodes > 1 && ps->shape.workers == 1 &&
+                 !ps->shape.consistency->pushes;
+
+    return t->access == MLT_SHARED && !direct && !alone;
+}
+
+bool memory_notes_held(const struct mlt_ps *ps, const struct table *t)
+{
+    return memory_has_copies(ps, t) ||
+           (ps->shape.nodes > 1 && t->access != MLT_LOCAL);
+}
+
+bool memory_has_slots(const struct mlt_ps *ps, const struct table *t)
+{
+    return memory_notes_held(ps, t) || (t->flags & MLT_READ_MY_WRITES);
+}
+
+/* What a worker keeps of the rows that it reads. */
+static uint64_t copies(const struct mlt_ps *ps, const struct table *t,
+                       double touched)
+{
+    uint64_t row_bytes = memory_notes_held(ps, t) ? sizeof(int64_t) : 0;
+
+    if (!memory_has_slots(ps, t))
+        return 0;
+    if (memory_has_copies(ps, t))
+        row_bytes += t->value_bytes;
+    if (ps->shape.nodes == 1 && memory_has_copies(ps, t) && t->rule->revises)
+        row_bytes += t->value_bytes;
+    if (t->flags & MLT_READ_MY_WRITES)
+        row_bytes += t->value_bytes;
+    return memory_of_rows(t->rows, row_bytes, touched, table_is_small(t));
+}
+
+static void add_table(const struct mlt_ps *ps, const struct table *t,
+                      double touched, struct mlt_ps_memory *m)
+{
+    uint64_t workers = ps->shape.workers;
+    bool on_device = device_has(ps->device, (mlt_table)(t - ps->shape.table));
+
+    if (t->access == MLT_LOCAL)
+        return;
+    if (t->access == MLT_SHARED && !on_device)
+        m->updates +=
+            workers * memory_of_update(t->rows, t->value_bytes, touched);
+    m->caches += workers * copies(ps, t, touched);
+    if (shape_gathers(&ps->shape, t)) {
+        m->access += workers * PREFETCH_LIST_ENTRY_BYTES *
+                     share(prefetch_list_entries_max(t->rows), touched);
+        if (ps->shape.places)
+            m->access += placement_bytes(t->rows, ps->shape.nodes);
+    }
+    m->fixed += t->chunks * sizeof(chunk_slot);
+}
+
+void memory_plan_buffers(const struct mlt_ps *ps, double touched,
+                         struct mlt_ps_memory *out)
+{
+    uint64_t most;
+
+    *out =
+        (struct mlt_ps_memory){.size = sizeof(*out), .limit = ps->memory_limit};
+    for (size_t t = 0; t < ps->shape.tables; t++)
+        add_table(ps, &ps->shape.table[t], touched, out);
+    if (ps->shape.nodes > 1)
+        ps->wire->bytes(&ps->shape, touched, out);
+    most = 2 * (out->updates + out->caches); /* no more is said in a clock */
+    if (out->frames > most)
+        out->frames = most;
+}
+
+uint64_t memory_buffers(const struct mlt_ps_memory *m)
+{
+    return m->updates + m->caches + m->sums + m->access + m->fixed;
+}
