@@ -99,16 +99,27 @@ static char *summary_of(const struct w2v *m)
     return text;
 }
 
+/* What is before @word[@n] ends a sentence. Returns how many words that took.
+ */
+static unsigned end_sentence(uint32_t word[], uint64_t n)
+{
+    if (n == 0 || word[n - 1] == WORDS_BREAK)
+        return 0;
+    word[n - 1] = WORDS_BREAK;
+    return 1;
+}
+
 /* Moves the stretches that the seed chooses from the text to what is held out;
- * a break is left where one was. */
+ * where one was, and between those that were no neighbours, is a break. */
 static enum err hold_out(struct w2v *m, double fraction)
 {
     uint64_t stretches = w2v_stretches(m->text.count), kept = 0, held = 0;
     uint64_t want = (uint64_t)((double)stretches * fraction + 0.5);
     struct perm perm;
+    bool out = false;
 
     want = want < 1 && fraction > 0 ? 1 : want;
-    m->held = mem_alloc((want + 1) * (W2V_STRETCH + 1) * sizeof(*m->held));
+    m->held = mem_alloc((want + 1) * W2V_STRETCH * sizeof(*m->held));
     if (!m->held)
         return ERR_NOMEM;
     perm_init(&perm, stretches, m->seed);
@@ -116,14 +127,19 @@ static enum err hold_out(struct w2v *m, double fraction)
     for (uint64_t i = 0; i < m->text.count; i++) {
         uint32_t word = m->text.word[i];
 
-        if (perm_at(&perm, i / W2V_STRETCH) >= want) {
-            m->text.word[kept++] = word;
-            m->text.tokens += word != WORDS_BREAK;
+        if (i % W2V_STRETCH == 0) {
+            out = perm_at(&perm, i / W2V_STRETCH) < want;
+            if (out)
+                m->text.tokens -= end_sentence(m->text.word, kept);
+            else
+                end_sentence(m->held, held);
+        }
+        if (out) {
+            m->held[held++] = word;
             continue;
         }
-        m->held[held++] = word;
-        if (i % W2V_STRETCH == 0 && kept > 0)
-            m->text.word[kept - 1] = WORDS_BREAK;
+        m->text.word[kept++] = word;
+        m->text.tokens += word != WORDS_BREAK;
     }
     m->text.count = kept;
     m->held_count = held;

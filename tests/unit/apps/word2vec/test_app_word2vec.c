@@ -1,6 +1,7 @@
 /* word2vec in its host: what it learns, alone and with others, and its model.
  */
 #include "apps/data/data.h"
+#include "apps/word2vec/w2v_app.h"
 #include "apps/word2vec/word2vec.h"
 #include "base/mem.h"
 #include "tests/unit/fixture/app_run.h"
@@ -180,6 +181,61 @@ static void bad_texts_are_refused(void **state)
                     scratch_path("good"));
 }
 
+/* Of a text w0 w1 w2 ...: words that stand beside each other did before. */
+static uint64_t count_in_order(const struct w2v *m, const uint32_t word[],
+                               uint64_t n)
+{
+    uint64_t words = 0;
+    int last = -1;
+
+    for (uint64_t i = 0; i < n; i++) {
+        int number =
+            word[i] == WORDS_BREAK
+                ? -1
+                : atoi(vocabulary_word(&m->text.map.name, word[i]) + 1);
+
+        if (number >= 0 && last >= 0)
+            assert_int_equal(number, last + 1);
+        words += number >= 0;
+        last = number;
+    }
+    return words;
+}
+
+/* No window goes from one held-out stretch to another that was elsewhere, nor
+ * over where one was taken out; the words are counted as they are then. */
+static void what_is_held_out_leaves_no_seam(void **state)
+{
+    enum { WORDS = 40 * W2V_STRETCH };
+    char *text = malloc(WORDS * 8), *p = text, settings[700];
+    struct mlt_app_config config = {.size = sizeof(config),
+                                    .settings = settings,
+                                    .folder = ".",
+                                    .workers = 1,
+                                    .seed = 1};
+    struct mlt_app_info info = {0};
+    struct mlt_error error = {0};
+    struct w2v *m;
+    void *app = NULL;
+
+    (void)state;
+    for (int i = 0; i < WORDS; i++)
+        p += sprintf(p, "w%d ", i);
+    scratch_text("long", text);
+    free(text);
+    snprintf(settings, sizeof(settings),
+             "{\"name\": \"word2vec\", \"data\": \"%s\", \"min_count\": 1,"
+             " \"test_fraction\": 0.4}",
+             scratch_path("long"));
+    assert_int_equal(w2v_open(&config, &info, &app, &error), 0);
+    m = app;
+    assert_int_equal(count_in_order(m, m->text.word, m->text.count),
+                     m->text.tokens);
+    assert_int_equal(info.samples, m->text.tokens);
+    assert_true(count_in_order(m, m->held, m->held_count) > WORDS / 3);
+    w2v_close(app);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +244,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(validation_may_be_a_text_of_its_own,
                                         scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(vectors_files_hold_the_table,
+                                        scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(what_is_held_out_leaves_no_seam,
                                         scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(bad_texts_are_refused, scratch_make,
                                         scratch_remove),
