@@ -250,7 +250,7 @@ function schedulePlots(id) {
 function timeText(d, searches, begun) {
   const t = decisionTime(d, searches, begun);
   if (!t) return "";
-  if (t.seconds !== undefined) return "took " + duration(t.seconds) + ", " + duration(t.waiting) + " of it for decisions";
+  if (t.seconds !== undefined) return "took " + duration(t.seconds) + (t.winner ? " without what its winner trained, " : ", ") + duration(t.waiting) + " of it for decisions";
   return duration(t.since) + ({begin: " into search ", end: " after search "}[t.of] ?? " after the run began") + (t.search ?? "");
 }
 

@@ -101,14 +101,14 @@ export function folded(items) {
   return out;
 }
 
-// How long what a decision is about took, or when it was made: {seconds, waiting, search}
-// of one that ends a search; else {since: seconds after the begin of the search that
+// How long what a decision is about took, or when it was made: {seconds, waiting, search, winner: whether
+// it found one} of one that ends a search; else {since: seconds after the begin of the search that
 // was open then, or the end of the last one, or the run's begin; of: which, search}.
 // null where no time is known. searches: any order.
 export function decisionTime(d, searches, begun) {
   const at = Date.parse(d.at), n = d.numbers || {};
   if (d.decision === "search_ended" && Number.isFinite(n.seconds))
-    return {seconds: n.seconds, waiting: n.waiting_s || 0, search: n.search};
+    return {seconds: n.seconds, waiting: n.waiting_s || 0, search: n.search, winner: n.winner > 0};
   if (!Number.isFinite(at)) return null;
   const open = searches.find((s) => Date.parse(s.started_at) <= at && !(Date.parse(s.ended_at) < at));
   if (open) return {since: (at - Date.parse(open.started_at)) / 1000, of: "begin", search: open.search};

@@ -33,8 +33,9 @@ const stateOf = (b) => (b.surviving ? [b.result ? "survived as the result" : "su
 // are of the result, or were left when it ended.
 export function asEnded(branches, run) {
   if (!ENDED.has(run.status)) return branches;
-  return branches.map((b) => !b.live || b.branch === 0 ? b
-    : {...b, live: false, result: b.surviving, freed_reason: "the run ended"});
+  const last = branches.findLast((b) => b.live && b.surviving); // its loss is that of the last epoch
+  return branches.map((b) => !b.live || b.branch === 0 ? b : {...b, live: false, result: b.surviving,
+    loss: b.loss ?? (b === last ? run.last_epoch?.loss : null) ?? null, freed_reason: "the run ended"});
 }
 
 function describe(b) {

@@ -24,11 +24,11 @@ const NONE = {points: 0, clock: [], seconds: [], loss: [], branch: []};
 const LINEAGE = {points: 4, clock: [30, 50, 80, 100], seconds: [3, 5, 8, 10], loss: [0.9, 0.48, 0.6, 0.55], branch: [2, 2, 2, 2]};
 const SEARCH = {search: 1, max_trials: 9, started_at: at(1), ended_at: at(3.5), tunables: {},
   result: {trials: 4, winner: 2, trial_seconds: 0.4, seconds: 2.5, waiting_seconds: 0.25}};
-const DECISIONS = [["fork", "a branch is forked", {}, 8], ["search_ended", "search 1 ends after 4 trials", {search: 1, seconds: 2.5, waiting_s: 0.25}, 3.5],
+const DECISIONS = [["fork", "a branch is forked", {}, 8], ["search_ended", "search 1 ends after 4 trials", {search: 1, seconds: 2.5, waiting_s: 0.25, winner: 2}, 3.5],
   ["trial_time", "a trial takes 0.4 s", {trial_time: 0.4}, 2], ["setting", "it begins", {}, 0.5]]
   .map(([decision, text, numbers, s], i) => ({number: 4 - i, decision, text, numbers, clock: 1, at: at(s)}));
 const BRANCHES = [["converging", true, 2], ["unstable", false, 1]].map(([label, surviving, branch]) => ({branch, parent: 0, type: "training",
-  role: "trial", trial: branch, search: 1, label, loss: 0.55, live: surviving, surviving, setting: {learning_rate: 0.05},
+  role: "trial", trial: branch, search: 1, label, loss: surviving ? null : 0.7, live: surviving, surviving, setting: {learning_rate: 0.05},
   created_clock: 0, first_clock: 1, last_clock: surviving ? 100 : 40, clocks: 60, freed_reason: surviving ? null : "out"}));
 
 const serve = (run) => (path) => {
@@ -38,7 +38,7 @@ const serve = (run) => (path) => {
   return {"": run, "/curve": {lineage: failed ? NONE : LINEAGE, others: NONE}, "/schedule": {schedule: []},
     "/epochs": {epochs: failed ? [] : [1, 2, 3].map((epoch) => ({epoch, clock: 30 * epoch, loss: 1 / epoch, metric: 0.8})), next_page_token: null},
     "/searches": {searches: failed ? [] : [SEARCH], next_page_token: null}, "/decisions": {decisions: failed ? [] : DECISIONS, next_page_token: null},
-    "/slices": {slices: [], next_page_token: null}, "/tree": {total: 2, branches: BRANCHES},
+    "/branches/2": BRANCHES[0], "/slices": {slices: [], next_page_token: null}, "/tree": {total: 2, branches: BRANCHES},
     "/nodes": {nodes: [{node: 0, branches: [{branch: 2, private_bytes: 2048, shared_bytes: 0}]}]}}[path.replace("/runs/r-1", "")] ?? null;
 };
 
@@ -66,11 +66,11 @@ async function times(browser, faults) {
   const page = await opens(browser, faults, RUN);
   await page.locator(".feed li").first().waitFor();
   assert.deepStrictEqual(await page.locator(".feed .took").allTextContents(), ["4.5 s after search 1",
-    "took 2.5 s, 250 ms of it for decisions", "1.0 s into search 1", "500 ms after the run began"]);
+    "took 2.5 s without what its winner trained, 250 ms of it for decisions", "1.0 s into search 1", "500 ms after the run began"]);
   await page.close();
 }
 
-async function survived(browser, faults, run, wanted, not) {
+async function survived(browser, faults, run, wanted, not, parts) {
   const page = await opens(browser, faults, run, "/branches");
   await page.locator(".readout", {hasText: "3 branches"}).waitFor();
   await page.locator("main canvas").first().focus();
@@ -79,7 +79,24 @@ async function survived(browser, faults, run, wanted, not) {
   for (const text of [await page.locator(".tip").textContent(), await page.locator(".readout").first().textContent()]) {
     assert.match(text, wanted);
     assert.doesNotMatch(text, not);
-    for (const part of ["0.05", "0.55", "2 KiB"]) assert.ok(text.includes(part), part + " in " + text);
+    for (const part of parts) assert.ok(text.includes(part), part + " in " + text);
+  }
+  await page.close();
+}
+
+// What is asked of a branch that was forked by hand and lives.
+async function byHand(browser, faults) {
+  const page = await opens(browser, faults, {...RUN, branch: 9}, "/branches");
+  await page.locator(".readout", {hasText: "3 branches"}).waitFor();
+  await page.locator("main canvas").first().focus();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("ArrowRight");
+  for (const name of ["fork", "promote"]) {
+    await page.getByRole("group", {name: "the chosen branch"}).getByRole("button", {name, exact: true}).click();
+    await page.locator("dialog").getByRole("heading", {name: name + " branch 2?"}).waitFor();
+    await faultless(page, name);
+    await page.keyboard.press("Escape");
+    await page.locator("dialog").waitFor({state: "detached"});
   }
   await page.close();
 }
@@ -110,8 +127,9 @@ tell(async (browser, page, faults) => {
   await lastAndBest(browser, faults, RUN);
   await lastAndBest(browser, faults, FINISHED);
   await times(browser, faults);
-  await survived(browser, faults, FINISHED, /survived as the result/, /lives|freed/);
-  await survived(browser, faults, RUN, /lives/, /as the result/);
+  await survived(browser, faults, FINISHED, /survived as the result/, /lives|freed/, ["0.05", "0.52", "2 KiB"]);
+  await survived(browser, faults, RUN, /lives/, /as the result/, ["0.05", "2 KiB"]);
+  await byHand(browser, faults);
   await failed(browser, faults);
   await waiting(browser, faults);
 });

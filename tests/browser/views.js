@@ -9,6 +9,7 @@
 "use strict";
 
 const assert = require("assert");
+const fs = require("fs");
 const path = require("path");
 const {drawn, faultless, tell, watch, withAxe} = require("./person.js");
 
@@ -90,7 +91,53 @@ async function looks(page, [name, hash, there]) {
   await fitsAPhone(page, name);
 }
 
+// Dialogs that are not opened by a group of buttons: name, address, what is there,
+// the button.
+const MORE = [["tags and note", of(live), canvas, "tags and note"], ["who you are", of(live), canvas, "#who"],
+  ["suggest", of(live, "trials"), canvas, "suggest a setting"]];
+
+// Each place of the page that asks something, by its file, and which of the dialogs
+// that are opened here is it. A new one fails the test until it is opened, too.
+const ASKS = {"account.js": ["who you are"], "byhand.js": ["fork", "promote"], "control.js": ["continue", "export", "limits"],
+  "newrun.js": ["new run"], "notes.js": ["tags and note"], "suggest.js": ["suggest"]};
+// Opened by states.js, which has the branch for it.
+const ELSEWHERE = new Set(["promote"]);
+// The same of views: each tab of a run, each kind of address.
+const TABS = {"": "overview", trials: "trials", branches: "branches", settings: "settings", cluster: "cluster", config: "configuration", log: "log"};
+const KINDS = {runView: "overview", runsView: "runs", compareView: "compare", helpView: "glossary"};
+
+function nothingIsForgotten(opened) {
+  const web = path.join(__dirname, "../../api/web"), read = (f) => fs.readFileSync(path.join(web, f), "utf8");
+  const asks = Object.fromEntries(fs.readdirSync(web).filter((f) => f.endsWith(".js")).map((f) =>
+    [f, (read(f).match(/await ask\(/g) || []).length]).filter(([f, n]) => n > 0 && f !== "data.js")); // where it asks the server
+  assert.deepStrictEqual(Object.fromEntries(Object.entries(asks).sort()),
+    Object.fromEntries(Object.entries(ASKS).map(([f, names]) => [f, names.length]).sort()), "dialogs of the page");
+  for (const name of Object.values(ASKS).flat()) assert.ok(opened.has(name) || ELSEWHERE.has(name), "the dialog " + name + " is not opened");
+  const views = new Set(VIEWS.map(([name]) => name));
+  const tabs = [.../const TABS = \[(.*?)\];/s.exec(read("run.js"))[1].matchAll(/\["([a-z]*)"/g)].map(([, t]) => t);
+  assert.deepStrictEqual(tabs, Object.keys(TABS), "tabs of a run");
+  const kinds = new Set([...read("app.js").matchAll(/make: (\w+)/g)].map(([, k]) => k));
+  assert.deepStrictEqual([...kinds].sort(), Object.keys(KINDS).sort(), "kinds of views");
+  for (const name of [...Object.values(TABS), ...Object.values(KINDS)]) assert.ok(views.has(name), "the view " + name + " is not opened");
+}
+
+async function moreDialogs(page, opened) {
+  for (const [name, hash, there, which] of MORE) {
+    await page.setViewportSize({width: 1280, height: 900});
+    await page.goto(url + hash);
+    await there(page);
+    await (which.startsWith("#") ? page.locator(which) : page.getByRole("button", {name: which, exact: true})).click();
+    await page.locator("dialog").waitFor();
+    await faultless(page, name);
+    await fitsAPhone(page, name);
+    await page.keyboard.press("Escape");
+    await page.locator("dialog").waitFor({state: "detached"});
+    opened.add(name);
+  }
+}
+
 async function allDialogs(page) {
+  const opened = new Set();
   await page.setViewportSize({width: 1280, height: 900});
   await page.goto(url + "#/?find=");
   await page.getByRole("button", {name: "new run"}).click();
@@ -99,10 +146,12 @@ async function allDialogs(page) {
   await faultless(page, "new run");
   await fitsAPhone(page, "new run");
   await page.keyboard.press("Escape");
+  opened.add("new run");
   await page.goto(url + of(live));
   await canvas(page);
   const names = await dialogs(page, "steer the run", "live");
   for (const name of ["continue", "stop", "limits", "export"]) assert.ok(names.includes(name), names.join());
+  for (const name of names) opened.add(name);
   await page.goto(url + of(ended));
   await canvas(page);
   assert.ok((await dialogs(page, "steer the run", "ended")).includes("delete"));
@@ -112,7 +161,20 @@ async function allDialogs(page) {
   await page.keyboard.press("End");
   const fork = page.getByRole("group", {name: "the chosen branch"}).getByRole("button", {name: "fork", exact: true});
   for (let i = 0; i < 100 && !(await fork.isVisible()); i++) await page.keyboard.press("ArrowUp"); // to one that lives
-  assert.ok((await dialogs(page, "the chosen branch", "branches")).includes("fork"));
+  const hands = await dialogs(page, "the chosen branch", "branches");
+  assert.ok(hands.includes("fork"), hands.join());
+  for (const name of hands) opened.add(name);
+  await moreDialogs(page, opened);
+  nothingIsForgotten(opened);
+}
+
+// Whether all that a view will show is there: rows in each table, lines in each plot.
+function finished() {
+  const all = (which) => [...document.querySelectorAll("main " + which)].filter((e) => e.checkVisibility());
+  const painted = (c) => c && c.width > 0 && c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v);
+  return all("p").every((p) => p.textContent !== "loading") && all("tbody").every((t) => t.rows.length > 0) &&
+    all(".plot").every((p) => painted(p.querySelector("canvas"))) && all("canvas[role=img]").every(painted) &&
+    all("ol.feed").every((f) => f.children.length > 0);
 }
 
 async function photographs(browser, faults) {
@@ -123,6 +185,7 @@ async function photographs(browser, faults) {
       for (const [name, hash, there] of VIEWS) {
         await page.goto(url + hash);
         await there(page);
+        await page.waitForFunction(finished, null, {timeout: 20000}).catch(() => assert.fail(name + ", " + width + ": it is never finished"));
         await page.screenshot({path: path.join(folder, [name.replaceAll(" ", "-"), width, colorScheme].join("-") + ".png"),
           fullPage: true});
       }
@@ -143,7 +206,7 @@ tell(async (browser, page, faults) => {
   const wrong = [];
   for (const view of VIEWS) await looks(page, view).catch((error) => wrong.push(error.message));
   await allDialogs(page).catch((error) => wrong.push(error.stack));
-  if (folder) await photographs(browser, faults);
+  if (folder) await photographs(browser, faults).catch((error) => wrong.push(error.stack));
   assert.ok(wrong.length === 0, wrong.join("\n\n"));
   faults.splice(0, faults.length, ...faults.filter((f) => !QUIET.test(f)));
 });
