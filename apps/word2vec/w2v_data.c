@@ -146,6 +146,19 @@ static enum err hold_out(struct w2v *m, double fraction)
     return ERR_OK;
 }
 
+/* Some word stands beside another. */
+static enum err check_pairs(const uint32_t word[], uint64_t n, const char *what,
+                            struct fault *f)
+{
+    for (uint64_t i = 1; i < n; i++)
+        if (word[i] != WORDS_BREAK && word[i - 1] != WORDS_BREAK)
+            return ERR_OK;
+    return fault_set(f, ERR_INVAL,
+                     "%s: expected a sentence of two words or more, found none "
+                     "(\"sentences\" says what ends one)",
+                     what);
+}
+
 /* The file of validation: its words are those of the training text. */
 static enum err load_test(struct w2v *m, const struct settings *s,
                           struct fault *f)
@@ -159,6 +172,8 @@ static enum err load_test(struct w2v *m, const struct settings *s,
                         "%s: expected words that the training text has, found "
                         "%" PRIu64,
                         s->test, test.tokens);
+    if (!err)
+        err = check_pairs(test.word, test.count, s->test, f);
     if (!err) {
         m->held = test.word;
         m->held_count = test.count;
@@ -233,6 +248,8 @@ static enum err load_training(struct w2v *m, const struct settings *s,
     err = s->test ? load_test(m, s, f) : hold_out(m, fraction);
     if (!err && m->text.tokens < 2)
         err = nothing_left(s, f);
+    if (!err)
+        err = check_pairs(m->text.word, m->text.count, s->data, f);
     if (err || !m->summary)
         return err == ERR_OK || err == ERR_NOMEM
                    ? fault_set(f, ERR_NOMEM, "%s: out of memory", s->data)

@@ -174,6 +174,15 @@ static void bad_texts_are_refused(void **state)
                     "{\"app\": {\"name\": \"word2vec\", \"data\": \"%s\","
                     " \"test\": \"%s\"}}",
                     scratch_path("good"), scratch_path("other"));
+    scratch_text("lines", "a\nb\na\nb\na\nb\na\nb\na\nb\n");
+    app_run_refused(&app_word2vec, ERR_INVAL, "a sentence of two words or more",
+                    "{\"app\": {\"name\": \"word2vec\", \"data\": \"%s\","
+                    " \"test_fraction\": 0}}",
+                    scratch_path("lines"));
+    app_run_refused(&app_word2vec, ERR_INVAL, "a sentence of two words or more",
+                    "{\"app\": {\"name\": \"word2vec\", \"data\": \"%s\","
+                    " \"test\": \"%s\"}}",
+                    scratch_path("good"), scratch_path("lines"));
     /* Nothing is left for training where all of it is held out. */
     app_run_refused(&app_word2vec, ERR_INVAL,
                     "all of the text is held out for validation",
