@@ -17,11 +17,16 @@
 #include "ps/node/host_io.h"
 #include "tests/bench/bench.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+extern char **environ;
 
 enum { BATCH = 64, PASSES_MAX = 2000, SGD_PASSES = 3, PATH_BYTES = 4096 };
 
@@ -112,30 +117,52 @@ static double saga_time(const struct set *s, double target, unsigned *passes)
     return *passes <= PASSES_MAX ? time : (double)NAN;
 }
 
+/* Asks the peer; false: there is no scikit-learn. */
+static bool peer_says(const struct set *s, double *objective, double *cpu,
+                      unsigned *passes)
+{
+    const char *python = getenv("PYTHON");
+    char lambda[32];
+    const char *argv[] = {python ? python : "/usr/bin/python3",
+                          "tests/bench/glm_peer.py", s->path, lambda, NULL};
+    posix_spawn_file_actions_t actions;
+    FILE *answer;
+    int out[2], n;
+    pid_t pid;
+
+    snprintf(lambda, sizeof(lambda), "%g", s->lambda);
+    bench_must(pipe(out) == 0, "pipe");
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+    posix_spawn_file_actions_addclose(&actions, out[0]);
+    bench_must(posix_spawnp(&pid, argv[0], &actions, NULL,
+                            (char *const *)(uintptr_t)argv, environ) == 0,
+               "start of python3");
+    posix_spawn_file_actions_destroy(&actions);
+    close(out[1]);
+    answer = fdopen(out[0], "r");
+    bench_must(answer != NULL, "pipe");
+    n = fscanf(answer, "%lf %lf %u", objective, cpu, passes);
+    fclose(answer);
+    waitpid(pid, NULL, 0);
+    return n == 3;
+}
+
 static void compare_saga(const struct set *s)
 {
     struct bench_series ours = {.n = 0}, theirs = {.n = 0};
-    char command[PATH_BYTES + 128], params[128];
-    const char *python = getenv("PYTHON");
     size_t rounds = bench_rounds();
-    double best = 0, cpu = 0;
+    double objective = 0, cpu = 0;
     unsigned their_passes = 0, passes = 0;
+    char params[128];
 
-    snprintf(command, sizeof(command), "%s tests/bench/glm_peer.py '%s' %g",
-             python ? python : "/usr/bin/python3", s->path, s->lambda);
     for (size_t i = 0; i < rounds; i++) {
-        FILE *peer = popen(command, "re");
-        int n;
-
-        bench_must(peer != NULL, "start of python3");
-        n = fscanf(peer, "%lf %lf %u", &best, &cpu, &their_passes);
-        pclose(peer);
-        if (n != 3) {
+        if (!peer_says(s, &objective, &cpu, &their_passes)) {
             bench_skip("glm_saga", s->name, "there is no scikit-learn");
             return;
         }
         bench_add(&theirs, cpu);
-        bench_add(&ours, saga_time(s, best * (1 + 1e-4), &passes));
+        bench_add(&ours, saga_time(s, objective * (1 + 1e-4), &passes));
     }
     snprintf(params, sizeof(params), "data=%s lambda=%g passes=%u theirs=%u",
              s->name, s->lambda, passes, their_passes);
@@ -226,43 +253,47 @@ static void compare_sgd(const struct set *s)
 
 /* ---- data ---------------------------------------------------------------- */
 
-static void load(struct set *s)
+static void load(struct set *s, const char *spec)
 {
     struct sparse none = {0};
     struct fault f = {0};
 
-    bench_must(data_load_sparse(s->path, NULL, &s->samples, &none, &f) ==
-                   ERR_OK,
+    bench_must(data_load_sparse(spec, NULL, &s->samples, &none, &f) == ERR_OK,
                f.text);
     sparse_deinit(&none);
 }
 
-/* Unpacked, or made, in @folder: both sides read the same file. */
-static void make(struct set *s, const char *folder, const char *spec)
+/* Both sides read the same file. */
+static void write_plainly(const struct set *s)
 {
-    struct fault f = {0};
+    const struct sparse *x = &s->samples;
+    FILE *file = fopen(s->path, "we");
 
-    snprintf(s->path, sizeof(s->path), "%s/%s", folder, s->name);
-    bench_must(data_generate(spec, s->path, &f) == ERR_OK, f.text);
-    load(s);
+    bench_must(file != NULL, s->path);
+    for (uint64_t i = 0; i < x->count; i++) {
+        fprintf(file, "%g", x->label[i]);
+        for (uint64_t e = x->begin[i]; e < x->begin[i + 1]; e++)
+            fprintf(file, " %" PRIu32 ":%.9g", x->index[e],
+                    (double)x->value[e]);
+        fputc('\n', file);
+    }
+    bench_must(fclose(file) == 0, s->path);
 }
 
-static bool find_a9a(struct set *s, const char *folder)
+static const char *find_a9a(void)
 {
+    static char path[PATH_BYTES];
     const char *data = getenv("MLTUNE_DATA");
-    char command[2 * PATH_BYTES + 64];
 
-    snprintf(s->path, sizeof(s->path), "%s/a9a", folder);
-    snprintf(command, sizeof(command), "xz -dc '%s/a9a.xz' >'%s' 2>/dev/null",
-             data ? data : "../shared/data", s->path);
-    if (system(command) != 0) // NOLINT(cert-env33-c): paths are ours
-        return false;
-    load(s);
-    return true;
+    snprintf(path, sizeof(path), "%s/a9a.xz", data ? data : "../shared/data");
+    return access(path, R_OK) == 0 ? path : NULL;
 }
 
-static void compare(struct set *s)
+static void compare(struct set *s, const char *folder, const char *spec)
 {
+    snprintf(s->path, sizeof(s->path), "%s/%s", folder, s->name);
+    load(s, spec);
+    write_plainly(s);
     compare_saga(s);
     compare_sgd(s);
     fflush(stdout);
@@ -275,16 +306,15 @@ int main(void)
     char folder[] = "/tmp/mltune-bench-XXXXXX";
     struct set a9a = {.name = "a9a", .lambda = 1e-4};
     struct set wide = {.name = "rcv1-shaped", .lambda = 1e-4};
+    const char *real = find_a9a();
 
     bench_must(mkdtemp(folder) != NULL, "folder");
-    if (find_a9a(&a9a, folder))
-        compare(&a9a);
+    if (real)
+        compare(&a9a, folder, real);
     else
         bench_skip("glm_saga", "data=a9a", "a9a.xz is not there");
-    unlink(a9a.path);
-    make(&wide, folder,
-         "gen:libsvm?samples=20000&columns=47000&entries=75&noise=1");
-    compare(&wide);
+    compare(&wide, folder,
+            "gen:libsvm?samples=20000&columns=47000&entries=75&noise=1");
     rmdir(folder);
     return 0;
 }
