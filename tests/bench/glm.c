@@ -26,8 +26,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { BATCH = 64, PASSES_MAX = 2000, SGD_PASSES = 3, PATH_BYTES = 4096 };
 
 struct set {
