@@ -47,11 +47,11 @@ static bool is_known(const uint32_t word[], unsigned n)
 }
 
 /* The word nearest to b - a + c, none of these three (Mikolov, Yih and Zweig
- * 2013). */
+ * 2013); WORD_NONE where the model has no other. */
 static uint32_t answer(const struct w2v *m, struct w2v_work *k,
                        const uint32_t word[])
 {
-    uint32_t best = 0;
+    uint32_t best = WORD_NONE;
     float most = -INFINITY;
 
     for (unsigned j = 0; j < m->stride; j++)
@@ -178,8 +178,11 @@ int w2v_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
             m->question.word + (first + i) * W2V_QUESTION_WORDS;
 
         out[i] = NAN;
-        if (is_known(word, analogy ? W2V_QUESTION_WORDS - 1 : 2))
-            out[i] = analogy ? answer(m, k, word) : similarity(m, k, word);
+        if (!is_known(word, analogy ? W2V_QUESTION_WORDS - 1 : 2))
+            continue;
+        out[i] = analogy ? answer(m, k, word) : similarity(m, k, word);
+        if (analogy && out[i] == (double)WORD_NONE)
+            out[i] = NAN;
     }
     return err;
 }

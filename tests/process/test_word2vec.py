@@ -123,6 +123,17 @@ class Word2vec(Case):
         self.assertNotEqual(done.code, 0)
         self.assertIn("vocabulary.txt", done.err)
 
+    def test_no_asked_word_is_an_answer(self):
+        """Of a model of three words, all of which are asked with."""
+        given = config()
+        self.write("three", "a b c b a c\n" * 500)
+        given["app"]["data"] = "three"
+        self.train(given)
+        self.write("asked", ": s\na b c a\n")
+        done = self.mltune("predict", "model", "asked")
+        self.assert_code(done, 0)
+        self.assertEqual(done.out.split(), ["word", "nan"])
+
     def test_two_nodes_learn_as_one(self):
         """Four workers of two processes end where four of one do: bsp, the same
         bits."""
