@@ -187,6 +187,12 @@ sim: $(B)/tests/sim/test_storage
 fault-sim: $(B)/tests/sim/test_points
 	@POINTS_STEP=$(or $(STEP),1) nice -n 10 $<
 
+# Simulated runs whose messages are lost, refused, late, strange: SEEDS of them from
+# number FIRST on.
+.PHONY: deadline-sim
+deadline-sim: $(B)/tests/sim/test_deadlines
+	@SEEDS=$(or $(SEEDS),100000) FIRST=$(or $(FIRST),1) nice -n 10 $<
+
 # T='name ...' selects by parts of names; what matches nothing is an error.
 T ?=
 SELECTED := $(if $(T),$(foreach t,$(TESTS),\

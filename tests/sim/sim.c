@@ -20,7 +20,7 @@
 
 enum {
     QUEUE_MAX = 512,
-    BRANCHES_MAX = 65536,
+    BRANCHES_MAX = 262144,
     QUANTUM = 32, /* samples that share one draw of the noise of sampling */
     STEPS_MAX = 400000,
     TRIED_MAX = 16384,
@@ -116,6 +116,7 @@ struct sim {
         bool saved;
     } storage;
     struct rng weather; /* what befalls disk, processes and line */
+    struct line line;   /* without a plan: there is none */
 };
 
 __attribute__((noreturn, format(printf, 2, 3))) static void
@@ -219,11 +220,13 @@ static struct sim_branch *known(struct sim *s, branch_id id)
     return &s->branch[id];
 }
 
-static bool refuses(struct sim *s, enum branch_type type)
+static bool refuses(struct sim *s, enum branch_type type, op_id op)
 {
     const struct sim_family *f = s->f;
 
     if (f->branches_max && s->live >= f->branches_max)
+        return true;
+    if (s->line.refused == op && op > 0)
         return true;
     return type == BRANCH_KEPT && f->keeps_refused > 0 &&
            rng_uniform(&s->faults) < f->keeps_refused;
@@ -245,11 +248,12 @@ static void receive_fork(struct sim *s, struct msg *m)
     b->known = true;
     b->type = m->fork.type;
     b->parent = m->fork.parent;
-    if (refuses(s, b->type)) {
+    if (refuses(s, b->type, m->op)) {
         struct msg failed = {.kind = MSG_FAILED, .op = m->op};
 
         failed.failed.branch = m->fork.branch;
-        failed.failed.code = ERR_LIMIT;
+        failed.failed.code =
+            s->line.refused == m->op ? s->line.code : ERR_LIMIT;
         snprintf(failed.failed.reason, sizeof(failed.failed.reason),
                  "memory limit");
         b->refused = true;
@@ -375,6 +379,105 @@ static void receive(struct sim *s, struct msg *m)
     }
     REQUIRE(s, s->queued < QUEUE_MAX, "too many operations");
     s->queue[(s->head + s->queued++) % QUEUE_MAX] = *m;
+}
+
+/* ---- the line ------------------------------------------------------------ */
+
+/* Whether what the tuner says fits what the node knows, where messages were
+ * lost or changed: else it is the tuner's mistake that it does not. */
+static bool fits(const struct sim *s, const struct msg *m)
+{
+    branch_id id = m->kind == MSG_FORK ? m->fork.parent : m->save.branch;
+    const struct sim_branch *b;
+
+    if (m->kind == MSG_CUT || m->kind == MSG_STOP)
+        return true;
+    if (m->kind == MSG_RESTORE)
+        return m->restore.branch == s->branches;
+    if (m->kind == MSG_SCHEDULE)
+        id = m->schedule.branch;
+    else if (m->kind == MSG_FREE)
+        id = m->free.branch;
+    if (id >= s->branches || !s->branch[id].known)
+        return false;
+    b = &s->branch[id];
+    if (m->kind == MSG_FREE)
+        return b->planned || b->refused;
+    if (!b->planned || (m->kind == MSG_FORK && m->fork.branch != s->branches))
+        return false;
+    if (m->kind == MSG_SCHEDULE)
+        return b->type != BRANCH_KEPT && b->type != BRANCH_INIT &&
+               m->schedule.first == s->next_clock;
+    return m->kind != MSG_SNAPSHOT || b->type == BRANCH_KEPT ||
+           b->type == BRANCH_INIT;
+}
+
+/* A node that cannot make sense of what it is told. */
+static void receive_confused(struct sim *s, struct msg *m)
+{
+    struct msg failed = {.kind = MSG_FAILED, .op = m->op};
+
+    if (s->line.alive && s->line.temper == LINE_PROTESTS) {
+        failed.failed.branch = BRANCH_NONE;
+        failed.failed.code = ERR_PROTO;
+        snprintf(failed.failed.reason, sizeof(failed.failed.reason),
+                 "it fits nothing");
+        say(s, &failed);
+    }
+    msg_deinit(m);
+}
+
+/* What befalls @m on its way to the node: it is not received, but by this. */
+static void befall(struct sim *s, struct msg *m, enum line_fault fault)
+{
+    struct line *l = &s->line;
+
+    if (fault == LINE_DEAD)
+        line_die(l, false, s->now);
+    else if (fault == LINE_HUNG)
+        line_hang(l);
+    else if (fault == LINE_TWICE)
+        receive(s, m);
+    /* Without these it goes on as before. */
+    if (m->kind != MSG_CUT && m->kind != MSG_FREE && l->alive)
+        line_confuse(l, s->now);
+    if (fault != LINE_TWICE)
+        msg_deinit(m);
+}
+
+/* As the crew sends (tuner/shell/crew_io.c). Owns @m. */
+static void send_by_line(struct sim *s, struct msg *m)
+{
+    struct line *l = &s->line;
+    enum line_fault fault;
+
+    if (!l->keeper.lost && m->kind == MSG_STOP)
+        keeper_stop(&l->keeper);
+    else if (!l->keeper.lost)
+        keeper_ask(&l->keeper, m->op, m->kind == MSG_SCHEDULE, s->now);
+    if (m->kind == MSG_STOP)
+        s->finished = true;
+    if (l->keeper.lost || !l->alive || m->kind == MSG_STOP) {
+        msg_deinit(m);
+        return;
+    }
+    if (!l->confused && line_hits(l) > 0 && !fits(s, m))
+        line_confuse(l, s->now);
+    if (l->confused) {
+        receive_confused(s, m);
+        return;
+    }
+    fault = line_draw(l);
+    if (fault == LINE_LATE)
+        l->stalled_until_s = s->now + line_late_s(l);
+    if (fault == LINE_REFUSED) {
+        l->refused = m->op;
+        l->code = line_code(l);
+    }
+    if (fault == LINE_WHOLE || fault == LINE_LATE || fault == LINE_REFUSED)
+        receive(s, m);
+    else
+        befall(s, m, fault);
 }
 
 /* ---- actions ------------------------------------------------------------- */
@@ -644,6 +747,7 @@ static void take_record(struct sim *s, const struct record *r)
     }
     REQUIRE(s, err == ERR_OK, "history refuses a %s record: %s",
             record_kind_name(r->kind), err_text(err));
+    s->line.recorded_s = s->now;
     if (s->options->trace)
         trace_record(s, r);
     if (s->journal)
@@ -691,6 +795,7 @@ static void take_record(struct sim *s, const struct record *r)
         break;
     case RECORD_EPOCH_ENDED:
         s->storage.restarts = 0;
+        keeper_progress(&s->line.keeper, r->epoch_ended.epoch);
         break;
     case RECORD_MODEL_SAVED:
         s->out->loss =
@@ -838,7 +943,10 @@ static void perform(struct sim *s)
                 trace_message(s, &m);
             /* Ownership moves to the queue; what is left owns nothing. */
             a->message.kind = MSG_STOP;
-            receive(s, &m);
+            if (s->line.plan)
+                send_by_line(s, &m);
+            else
+                receive(s, &m);
         } else if (a->kind == TUNER_REMOVE) {
             s->out->removed += !strstr(a->path, "-best");
             if (stores)
@@ -851,7 +959,11 @@ static void perform(struct sim *s)
             s->out->finish = a->finish;
             s->finished = true;
             REQUIRE(s, i + 1 == s->actions.count, "finish is not the last");
-            REQUIRE(s, strcmp(a->finish.reason, "stuck") != 0,
+            /* A system that says other things of itself than are true may
+             * never be where the tuner waits for it to be. */
+            REQUIRE(s,
+                    strcmp(a->finish.reason, "stuck") != 0 ||
+                        s->line.hit[LINE_STRANGE] > 0,
                     "it waited for nobody");
         }
     }
@@ -869,6 +981,11 @@ static void check_wait(const struct sim *s)
     if (s->finished || s->crashing)
         return;
     w = tuner_waits(s->tuner);
+    REQUIRE(s,
+            !s->line.plan || s->line.keeper.lost ||
+                (w.kind != TUNER_WAITS_ANSWER && w.kind != TUNER_WAITS_READY) ||
+                isfinite(keeper_due_at(&s->line.keeper)),
+            "nobody looks whether what it waits for comes");
     REQUIRE(s, w.kind != TUNER_WAITS_NOT, "it is over, and did not finish");
     REQUIRE(s, w.kind != TUNER_WAITS_NOBODY, "it waits for nobody");
     REQUIRE(s, w.kind != TUNER_WAITS_TIME || w.at_s <= s->now + 86400,
@@ -903,7 +1020,9 @@ static void give(struct sim *s, struct tuner_event *event)
         no_memory(s);
         return;
     }
-    REQUIRE(s, err == ERR_OK || (err == ERR_PROTO && s->f->lies),
+    REQUIRE(s,
+            err == ERR_OK ||
+                (err == ERR_PROTO && (s->f->lies || line_hits(&s->line) > 0)),
             "a step fails: %s", err_text(err));
     perform(s);
     check_wait(s);
@@ -912,16 +1031,125 @@ static void give(struct sim *s, struct tuner_event *event)
 /* ---- running slices ------------------------------------------------------ */
 
 static void fall_silent(struct sim *s);
+static void due(struct sim *s);
+static double next_due(const struct sim *s);
+
+/* As the crew takes a message in, and the loop after it. */
+static void hand(struct sim *s, const struct msg *m)
+{
+    struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = m};
+    struct keeper *k = &s->line.keeper;
+
+    if (k->lost || keeper_holds(k) || s->line.blamed || s->finished)
+        return;
+    keeper_hear(k, 0, s->now);
+    if (m->kind == MSG_READY && k->node[0].greeted)
+        keeper_ready(k, 0, s->now);
+    else if (m->kind == MSG_REPORT)
+        keeper_move(k, 0, s->now);
+    else if (m->op && m->op != TUNER_CONFIG_OP)
+        keeper_answer(k, 0, m->op, s->now);
+    if (s->line.plan->program && m->kind == MSG_FAILED && m->op == 0) {
+        s->line.blamed |= keeper_fault(k, true, s->now, m->failed.reason);
+    } else if (s->line.plan->program && m->kind == MSG_FAILED &&
+               m->op == TUNER_CONFIG_OP) {
+        s->line.held = *m;
+        keeper_hold(k, 0, s->now);
+    } else {
+        give(s, &e);
+    }
+}
+
+/* Nothing comes for a while, but the times of others. False: the process did
+ * not live to say it. */
+static bool comes_late(struct sim *s)
+{
+    double until_s = s->now + line_late_s(&s->line);
+    unsigned process = s->line.processes;
+
+    s->line.stalled_until_s = until_s;
+    while (!s->finished && s->line.alive && next_due(s) <= until_s) {
+        s->now = fmax(s->now, next_due(s));
+        due(s);
+    }
+    if (s->finished || !s->line.alive || s->line.processes != process)
+        return false;
+    s->now = fmax(s->now, until_s);
+    return true;
+}
+
+static void hand_failed(struct sim *s, const struct msg *m)
+{
+    struct msg failed = {.kind = MSG_FAILED,
+                         .op = m->kind == MSG_READY ? TUNER_CONFIG_OP : m->op};
+
+    failed.failed.branch = BRANCH_NONE;
+    failed.failed.code = line_code(&s->line);
+    snprintf(failed.failed.reason, sizeof(failed.failed.reason),
+             "a fault on the line");
+    hand(s, &failed);
+}
+
+static void hand_strange(struct sim *s, const struct msg *m)
+{
+    struct msg other = {0};
+
+    if (!line_garble(&s->line, m, &other, s->now))
+        return;
+    if (other.kind != MSG_HELLO && other.kind > MSG_HELLO)
+        hand(s, &other);
+    msg_deinit(&other);
+}
+
+/* The node says @m. */
+static void hear(struct sim *s, const struct msg *m)
+{
+    struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = m};
+
+    if (!s->line.plan) {
+        give(s, &e);
+        return;
+    }
+    if (!s->line.alive)
+        return;
+    switch (line_draw(&s->line)) {
+    case LINE_TWICE:
+        hand(s, m);
+        hand(s, m);
+        return;
+    case LINE_LATE:
+        if (comes_late(s))
+            hand(s, m);
+        return;
+    case LINE_REFUSED:
+        hand_failed(s, m);
+        return;
+    case LINE_STRANGE:
+        hand_strange(s, m);
+        return;
+    case LINE_DEAD:
+        line_die(&s->line, false, s->now);
+        return;
+    case LINE_HUNG:
+        line_hang(&s->line);
+        return;
+    case LINE_LOST:
+        return;
+    case LINE_WHOLE:
+    case LINE_FAULTS:
+        break;
+    }
+    hand(s, m);
+}
 
 static void deliver(struct sim *s)
 {
     struct msg m = s->outbox[s->out_head];
-    struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = &m};
 
     fall_silent(s);
     s->out_head = (s->out_head + 1) % QUEUE_MAX;
     s->outs--;
-    give(s, &e);
+    hear(s, &m);
 }
 
 /* What only @b sees, drawn from the normal distribution. */
@@ -1016,15 +1244,18 @@ static void report(struct sim *s, branch_id branch, clock_no first,
                    struct progress_window *window, uint32_t n)
 {
     struct msg m = {.kind = MSG_REPORT};
-    struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = &m};
 
     m.report = (struct msg_report){branch, first, n, window, NULL};
     if (s->f->lies && s->out->steps > 100)
         m.report.first++;
-    give(s, &e);
+    hear(s, &m);
 }
 
-static void due(struct sim *s);
+/* The process that ran it is no more, or has stopped. */
+static bool is_gone(const struct sim *s)
+{
+    return s->line.plan && !s->line.alive;
+}
 
 /* One slice: reports at least once a second, cut where asked or where the loss
  * is not finite. */
@@ -1065,10 +1296,12 @@ static void run_slice(struct sim *s, const struct msg *m)
         since = 0;
         if (!s->finished && !over)
             due(s);
-        over |= s->cut == m->op || s->finished;
+        over |= s->cut == m->op || s->finished || is_gone(s);
     }
     s->out->clocks += ran;
     s->running = false;
+    if (is_gone(s))
+        return;
     answer_done(s, m->op, m->schedule.branch, ran, s->f->switch_s);
 }
 
@@ -1094,6 +1327,8 @@ static void answer_failed(struct sim *s, const struct msg *m, enum err code)
 /* Whether this operation fails. */
 static bool fails(struct sim *s, const struct msg *m)
 {
+    if (m->op == s->line.refused && m->op > 0 && m->kind != MSG_FORK)
+        return true;
     if (m->kind == MSG_SNAPSHOT)
         return s->f->snapshot_fails || (s->f->snapshots_until_s > 0 &&
                                         s->now >= s->f->snapshots_until_s);
@@ -1255,9 +1490,10 @@ static void carry_out(struct sim *s)
     s->queued--;
     if (fails(s, &m))
         answer_failed(s, &m,
-                      m.kind != MSG_SCHEDULE ? ERR_IO
-                      : s->f->app_fails_with ? s->f->app_fails_with
-                                             : ERR_APP);
+                      m.op == s->line.refused  ? s->line.code
+                      : m.kind != MSG_SCHEDULE ? ERR_IO
+                      : s->f->app_fails_with   ? s->f->app_fails_with
+                                               : ERR_APP);
     else if (m.kind == MSG_FORK)
         carry_out_fork(s, &m);
     else if (m.kind == MSG_SCHEDULE)
@@ -1417,14 +1653,97 @@ static void ask_for_retune(struct sim *s)
     give(s, &e);
 }
 
+static void say_ready(struct sim *s);
+
+/* What the keeper decides by now, as the loop does it. Another process is
+ * started by whoever calls this. */
+static void keep(struct sim *s)
+{
+    struct keeper *k = &s->line.keeper;
+    struct tuner_event lost = {.kind = TUNER_EVENT_LOST, .reason = k->reason};
+    char late[128];
+
+    if (tuner_ends(s->tuner))
+        keeper_hurry(k, s->now);
+    if (keeper_holds(k) && s->now >= tuner_wake_at(s->tuner))
+        keeper_release(k, s->now);
+    while (!s->finished && !s->line.restarts) {
+        switch (keeper_take(k, s->now)) {
+        case KEEPER_NOTHING:
+            return;
+        case KEEPER_KILL:
+            line_hang(&s->line);
+            keeper_late_text(k, late, sizeof(late));
+            keeper_lose(k, false, s->now, late);
+            break;
+        case KEEPER_CLEAR:
+            line_hang(&s->line);
+            break;
+        case KEEPER_RESTART:
+            s->line.restarts = true;
+            break;
+        case KEEPER_GIVE_UP:
+            line_hang(&s->line);
+            lost.program = k->o.program && k->final;
+            give(s, &lost);
+            break;
+        case KEEPER_TELL: {
+            struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE,
+                                    .message = &s->line.held};
+
+            give(s, &e);
+            break;
+        }
+        }
+    }
+}
+
+/* The process comes up, as far as it is said; and the line's times. */
+static void come_up(struct sim *s)
+{
+    struct line *l = &s->line;
+
+    if (!l->plan)
+        return;
+    if (l->beats && l->keeper.node[0].greeted && s->now >= l->stalled_until_s)
+        keeper_hear(&l->keeper, 0, s->now);
+    if (l->alive && s->now >= l->hello_at_s && s->now >= l->stalled_until_s) {
+        l->hello_at_s = INFINITY;
+        switch (line_draw(l)) {
+        case LINE_WHOLE:
+        case LINE_TWICE:
+            keeper_greet(&l->keeper, 0, s->now);
+            if (line_draw(l) == LINE_WHOLE) /* the configuration */
+                l->ready_at_s = s->now + l->plan->load_s;
+            break;
+        case LINE_DEAD:
+            line_die(l, false, s->now);
+            break;
+        case LINE_LATE:
+            l->hello_at_s = s->now + line_late_s(l);
+            break;
+        default:
+            break;
+        }
+    }
+    if (l->alive && s->now >= l->ready_at_s && s->now >= l->stalled_until_s) {
+        l->ready_at_s = INFINITY;
+        say_ready(s);
+    }
+    keep(s);
+}
+
 /* Timers, commands, losses of the node that are due. */
 static void due(struct sim *s)
 {
     const struct sim_family *f = s->f;
     struct tuner_event timer = {.kind = TUNER_EVENT_TIMER};
 
-    if (s->now >= s->writing.at_s)
+    if (s->now >= s->writing.at_s && !is_gone(s))
         folder_written(s);
+    come_up(s);
+    if (s->finished || s->line.keeper.lost)
+        return;
     if (s->now >= tuner_wake_at(s->tuner))
         give(s, &timer);
     while (!s->finished && s->out->commanded < SIM_COMMANDS_MAX &&
@@ -1453,12 +1772,30 @@ static bool crash_is_due(const struct sim *s)
            s->now >= s->options->crash_s;
 }
 
+/* The same with a line: the tuner is not asked while its node is lost. */
+static double due_by_line(const struct sim *s)
+{
+    const struct line *l = &s->line;
+    double at = keeper_due_at(&l->keeper);
+
+    if (!l->keeper.lost)
+        at = fmin(at, tuner_wake_at(s->tuner));
+    if (l->stalled_until_s > s->now)
+        at = fmin(at, l->stalled_until_s);
+    if (l->alive)
+        at =
+            fmin(at, fmin(s->writing.at_s, fmin(l->hello_at_s, l->ready_at_s)));
+    return at;
+}
+
 /* When something is due that no message brings; INFINITY: never. */
 static double next_due(const struct sim *s)
 {
     double at = fmin(tuner_wake_at(s->tuner), s->writing.at_s);
     unsigned i = s->out->commanded;
 
+    if (s->line.plan)
+        at = due_by_line(s);
     if (i < SIM_COMMANDS_MAX && s->f->command[i].at_s > 0)
         at = fmin(at, s->f->command[i].at_s);
     if (s->f->outside.trials > 0)
@@ -1472,8 +1809,7 @@ static double next_due(const struct sim *s)
 
 static void say_ready(struct sim *s)
 {
-    struct msg m = {.kind = MSG_READY};
-    struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = &m};
+    struct msg m = {.kind = MSG_READY, .op = TUNER_CONFIG_OP};
 
     m.ready = (struct msg_ready){
         .samples = s->f->samples,
@@ -1492,7 +1828,7 @@ static void say_ready(struct sim *s)
     for (size_t i = 0; i < s->space.len; i++)
         json_array_append_new(m.ready.tunables,
                               json_string(s->space.tunable[i].name));
-    give(s, &e);
+    hear(s, &m);
     json_decref(m.ready.tunables);
 }
 
@@ -1560,6 +1896,11 @@ static bool prepare(struct sim *s)
     o.restarts = s->options->restarts ? s->out->crashed : 0;
     if (s->storage.durable)
         o.restarts = s->storage.restarts;
+    if (s->line.plan) {
+        o.program = s->line.plan->program;
+        o.restarts = s->line.keeper.restarts;
+        o.lost_s = s->out->crashed ? s->now - s->line.recorded_s : 0;
+    }
     o.resume_reason = "it was killed";
     if (f->max_time_s > 0)
         o.max_time_s = f->max_time_s;
@@ -1685,13 +2026,14 @@ static void begin_again(struct sim *s)
                                        (double)(last->first + last->count));
     }
     s->branches = h->branches ? h->branch[h->branches - 1].branch + 1 : 1;
+    REQUIRE(s, s->branches < BRANCHES_MAX, "too many branches for the sim");
     for (branch_id i = 1; i < s->branches; i++)
         s->branch[i].known = s->branch[i].planned = false;
     s->branch[0].planned = true;
     s->live = 1;
     s->branch_announced = s->freed_announced = BRANCH_NONE;
-    s->now += 1;
-    if (prepare(s))
+    s->now += s->line.plan ? 0 : 1;
+    if (prepare(s) && !s->line.plan)
         say_ready(s);
 }
 
@@ -1744,6 +2086,9 @@ static void finish(struct sim *s)
     if (s->options->replay)
         compare_replay(s);
     s->out->seconds = s->now;
+    s->out->messages = s->line.messages;
+    s->out->hits = s->line.plan ? line_hits(&s->line) : 0;
+    s->out->processes = s->line.processes;
     s->out->trials = (uint32_t)s->history.trials;
     for (size_t i = 0; i < s->history.trials; i++)
         s->out->trial_s += s->history.trial[i].t.figures.seconds;
@@ -1864,6 +2209,40 @@ static void lose_node(struct sim *s)
     s->storage.restarts++;
     drop_tuner(s);
     begin_again(s);
+}
+
+/* The keeper starts another node. */
+static void restart_by_line(struct sim *s)
+{
+    drop_tuner(s);
+    sweep_disk(s);
+    keeper_restarted(&s->line.keeper, s->now);
+    line_process(&s->line, s->now);
+    begin_again(s);
+}
+
+/* One step of a run whose line has faults. False: it is over, or hangs. */
+static bool go_by_line(struct sim *s)
+{
+    const struct line *l = &s->line;
+    bool listens;
+
+    due(s);
+    listens = l->alive && s->now >= l->stalled_until_s;
+    if (s->finished)
+        return false;
+    if (l->restarts)
+        restart_by_line(s);
+    else if (listens && s->outs)
+        deliver(s);
+    else if (listens && s->queued)
+        carry_out(s);
+    else if (isfinite(next_due(s)))
+        s->now = fmax(s->now, next_due(s));
+    else
+        s->out->hung = true;
+    s->out->hung |= s->now > l->plan->deadline_s || s->out->steps > STEPS_MAX;
+    return !s->out->hung && !s->finished;
 }
 
 /* Something has happened to disk, processes or line. */
@@ -1999,9 +2378,14 @@ void sim_run(const struct sim_family *family, uint64_t seed,
     if (s->options->crashes || s->options->crash_s > 0 || s->options->journal)
         s->journal = json_array();
     start_storage(s);
-    if (prepare(s))
+    if (s->options->line)
+        line_init(&s->line, s->options->line, seed, s->now);
+    if (prepare(s) && !s->line.plan)
         say_ready(s);
+    while (s->line.plan && go_by_line(s))
+        ;
     while (
+        !s->line.plan &&
         (!s->finished || s->crashing || resumable(s) || s->storage.durable) &&
         !out->hung) {
         if (s->storage.durable && !s->crashing && s->finished) {

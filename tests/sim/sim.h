@@ -12,6 +12,7 @@
 #define TESTS_SIM_SIM_H
 
 #include "tests/sim/disk.h"
+#include "tests/sim/line.h"
 #include "tests/sim/scarce.h"
 #include "tuner/core/tuner.h"
 #include "tuner/history/history.h"
@@ -165,6 +166,9 @@ struct sim_result {
     unsigned resumes;   /* by whoever runs it */
     unsigned unwritten; /* snapshots and models that failed */
     struct sim_disk_stats disk;
+    /* Of a line with faults (tests/sim/line.h). */
+    uint64_t messages;
+    unsigned hits, processes;
     int64_t allocations; /* that scarce.h counted */
     bool ran_out;
 };
@@ -186,6 +190,8 @@ struct sim_options {
     double mangle;    /* that a member of a snapshot's record is another */
     json_t **journal; /* the records, committed, in order; the caller's */
     const struct sim_storage *storage; /* NULL: nothing is written */
+    const struct line_plan *line;      /* what befalls messages; NULL: nothing,
+                                        * and nobody looks */
 };
 
 /* Journal, snapshots and model on a simulated disk (tests/sim/durable.h), with

@@ -95,15 +95,15 @@ void ending_model_saved(struct board *c, const struct msg_done *m)
     c->owner->ending->phase = ENDING_OVER;
 }
 
-void ending_model_not_saved(struct board *c, const struct msg_failed *m)
+/* One try failed, for @reason. */
+static void not_saved(struct board *c, const char *reason)
 {
     struct ending *e = c->owner->ending;
     double wait_s = ldexp(1, e->tries);
 
     assert(e->phase == ENDING_MODEL);
-    assert(e->asked);
     e->asked = false;
-    snprintf(e->trouble, sizeof(e->trouble), "%.300s", m->reason);
+    snprintf(e->trouble, sizeof(e->trouble), "%.300s", reason);
     if (++e->tries == MODEL_TRIES_MAX) {
         snapshots_end(c, &e->finish);
         e->phase = ENDING_UNSAVED;
@@ -113,6 +113,13 @@ void ending_model_not_saved(struct board *c, const struct msg_failed *m)
                    "the model was not saved, and is tried again in %g s: %s",
                    wait_s, e->trouble);
     e->next_s = clockwork_now(c) + wait_s;
+    board_retry_after(c, wait_s);
+}
+
+void ending_model_not_saved(struct board *c, const struct msg_failed *m)
+{
+    assert(c->owner->ending->asked);
+    not_saved(c, m->reason);
 }
 
 /* The model is in a snapshot, or the run goes on from the one before. */
@@ -122,7 +129,7 @@ static void keep_the_end(struct board *c)
 
     if (snapshots_busy(c))
         return;
-    if (!e->asked && !snapshots_end_written(c)) {
+    if (!e->asked && !snapshots_end_written(c) && e->fork != BRANCH_NONE) {
         e->asked = true;
         snapshots_take_end(c, e->fork);
         snapshots_want(c);
@@ -387,8 +394,15 @@ static void save_model(struct board *c)
     }
     if (c->owner->ending->finish.status != RUN_INTERRUPTED)
         b = model_branch(c);
-    if (!b || b->state == BRANCH_REFUSED) {
+    if (!b) {
         c->owner->ending->phase = ENDING_OVER;
+        return;
+    }
+    /* All else is freed: a copy may be had soon. */
+    if (b->state == BRANCH_REFUSED) {
+        board_free(c, b->id, "refused");
+        c->owner->ending->fork = BRANCH_NONE;
+        not_saved(c, "no memory for a copy of the model");
         return;
     }
     c->owner->ending->fork = b->id;

@@ -164,8 +164,10 @@ static double time_is_up(const struct board *c)
     double at = clockwork_time_is_up(c, board_limits(c).max_time_s);
     double since_s = clockwork_now(c) - clockwork_tuner_s(c);
 
-    if (run_ready(c) || isinf(at))
+    if (run_begun(c) || isinf(at))
         return at;
+    if (run_ready(c)) /* what was restored is about to be there */
+        return has_snapshot(c) && !lifecycle_ends(c) ? INFINITY : at;
     if (clockwork_is_paused(c))
         return INFINITY;
     return has_snapshot(c) ? fmax(at, since_s + DEADLINE_LATE_READY_MS * 1e-3)

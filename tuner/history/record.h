@@ -159,6 +159,7 @@ enum asking {
     X(not_saved)                                                               \
     X(node_lost)                                                               \
     X(program_failed)                                                          \
+    X(protocol)                                                                \
     X(stuck)                                                                   \
     X(resumed)
 

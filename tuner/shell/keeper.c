@@ -81,9 +81,10 @@ void keeper_ask(struct keeper *k, op_id op, bool slice, double now_s)
         struct keeper_node *n = &k->node[i];
 
         /* A node that had nothing to do has begun just now. */
-        if (n->answers == 0 || (slice && !n->slice))
+        if (n->owed == 0 || (slice && !n->slice))
             n->moved_s = now_s;
-        n->answers++;
+        if (n->owed < KEEPER_OPS_MAX)
+            n->op[n->owed++] = op;
         n->slice |= slice;
     }
 }
@@ -91,11 +92,18 @@ void keeper_ask(struct keeper *k, op_id op, bool slice, double now_s)
 void keeper_answer(struct keeper *k, uint32_t node, op_id op, double now_s)
 {
     struct keeper_node *n = &k->node[node];
+    uint32_t i = 0;
 
-    keeper_move(k, node, now_s);
-    /* A granted fork may fail after all, which is a second answer. */
-    if (n->answers > 0)
-        n->answers--;
+    assert(node < k->o.nodes);
+    while (i < n->owed && n->op[i] != op)
+        i++;
+    /* What was asked later may be answered again and again, while the oldest is
+     * forgotten. A granted fork may fail after all, which is a second answer.
+     */
+    if (i == 0)
+        keeper_move(k, node, now_s);
+    if (i < n->owed)
+        memmove(&n->op[i], &n->op[i + 1], (--n->owed - i) * sizeof(n->op[0]));
     if (op == k->slice_op)
         n->slice = false;
 }
@@ -260,7 +268,7 @@ static struct debt first_debt(const struct keeper *k)
         if (!n->ready)
             earlier(&least, k, KEEPER_OWES_READY, i, n->greeted_s,
                     k->o.ready_s);
-        else if (n->answers > 0)
+        else if (n->owed > 0)
             earlier(&least, k,
                     n->slice ? KEEPER_OWES_CLOCK : KEEPER_OWES_ANSWER, i,
                     n->moved_s, n->slice ? k->o.clock_s : k->answer_s);

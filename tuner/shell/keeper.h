@@ -30,6 +30,8 @@
 
 enum {
     KEEPER_NODES_MAX = 64,
+    KEEPER_OPS_MAX = 320,   /* out at a time, more than a tuner asks; the
+                             * newest beyond are not missed */
     KEEPER_RESTARTS_MAX = 3 /* in a row without progress */
 };
 
@@ -84,9 +86,12 @@ struct keeper_node {
     bool slice;       /* the latest slice is not over for it */
     double heard_s;   /* when last; or when it was started */
     double greeted_s; /* when it said hello */
-    double moved_s;   /* when a clock, or what was asked, was last finished */
-    uint64_t answers; /* that it owes */
+    double moved_s;   /* when a clock, or the oldest that it was asked, was last
+                       * finished */
     uint64_t clocks;  /* as its last beat had them */
+    uint32_t owed;    /* answers that it owes: of these operations, oldest
+                       * first */
+    op_id op[KEEPER_OPS_MAX];
 };
 
 /* Members are the keeper's own, but for reading. */

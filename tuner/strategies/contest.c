@@ -341,11 +341,16 @@ static void make_room_beside(struct contest *ct, const struct contestant *x)
     contest_drop(ct, worst, "memory");
 }
 
+/* Others that have a branch, or were not refused one yet: trials that all wait
+ * for memory would wait for one another. */
 static bool others_run(const struct contest *ct, const struct contestant *x)
 {
-    for (uint32_t i = 0; i < ct->trials.n; i++)
-        if (ct->x[i].running && &ct->x[i] != x)
+    for (uint32_t i = 0; i < ct->trials.n; i++) {
+        const struct branch *b = board_branch(ct->c, ct->x[i].t->branch);
+
+        if (ct->x[i].running && &ct->x[i] != x && b && !branch_is_refused(b))
             return true;
+    }
     return false;
 }
 
@@ -369,6 +374,37 @@ static bool fork_branch(struct contest *ct, struct contestant *x)
     return false;
 }
 
+#define CONTEST_WAIT_MAX_S 10.0
+enum { CONTEST_REFUSALS_MAX = 60 }; /* in a row, the last after nine minutes */
+
+/* While nothing runs, nothing gives memory back: the fork is asked for again
+ * after a tenth of a second, and ever later. */
+static void note_refusal(struct contest *ct, struct contestant *x)
+{
+    uint64_t clocks = board_clocks_run(ct->c);
+    double wait_s;
+
+    if (x->refused_clocks != clocks)
+        x->refusals = 0;
+    wait_s = fmin(ldexp(0.1, (int)x->refusals), CONTEST_WAIT_MAX_S);
+    x->refusals++;
+    x->refused_clocks = clocks;
+    x->fork_at_s = board_active_s(ct->c) + wait_s;
+    board_retry_after(ct->c, wait_s);
+}
+
+/* Its fork is to wait. */
+static bool has_to_wait(const struct contest *ct, const struct contestant *x)
+{
+    double left_s = x->fork_at_s - board_active_s(ct->c);
+
+    if (x->refused_clocks != board_clocks_run(ct->c) || left_s <= 0 ||
+        lifecycle_made_room(ct->c))
+        return false;
+    board_retry_after(ct->c, left_s);
+    return true;
+}
+
 /* A refused fork costs the worst trial that waits; while others run, memory may
  * come back by itself. */
 static void refused(struct contest *ct, struct contestant *x,
@@ -376,12 +412,27 @@ static void refused(struct contest *ct, struct contestant *x,
 {
     struct board *c = ct->c;
     enum err err = branch_error(b);
+    bool others;
 
     assert(branch_is_refused(b));
     board_free(c, branch_number(b), "refused");
     x->t->branch = BRANCH_NONE;
-    if (make_room(ct, x) || others_run(ct, x) || lifecycle_made_room(c)) {
+    if (make_room(ct, x) || lifecycle_made_room(c)) {
+        x->fork_at_s = 0;
         board_retry(c);
+        return;
+    }
+    others = others_run(ct, x);
+    /* They may be behind it, and wait for it. */
+    if ((others || ct->ended) && x->refusals < CONTEST_REFUSALS_MAX) {
+        note_refusal(ct, x);
+        return;
+    }
+    if (ct->ended) { /* the winner: there is no other to go on with */
+        lifecycle_end(c, RUN_INTERRUPTED, "limit",
+                      "no memory for another copy of the model, to go on with "
+                      "trial %u: raise memory.limit",
+                      contest_number(x));
         return;
     }
     if (ct->from) {
@@ -389,7 +440,7 @@ static void refused(struct contest *ct, struct contestant *x,
                               "no memory to go on from the snapshot");
         return;
     }
-    if (ct->leader == 0) {
+    if (ct->leader == 0 && !others) {
         lifecycle_end(c, RUN_FAILED, "limit",
                       "no memory for a second copy of the model: %s",
                       err_text(err));
@@ -440,7 +491,8 @@ static bool started(struct contest *ct, struct contestant *x)
         return false;
     }
     if (!b) {
-        fork_branch(ct, x);
+        if (!has_to_wait(ct, x))
+            fork_branch(ct, x);
         return false;
     }
     if (branch_is_refused(b)) {

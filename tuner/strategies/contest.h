@@ -42,7 +42,10 @@ struct contestant {
     double best;    /* least so far; NAN: none */
     double seconds; /* of branches that it had before */
     uint64_t clocks;
-    uint32_t tries; /* of its tests' forks that were seen to fail */
+    uint32_t tries;          /* of its tests' forks that were seen to fail */
+    uint32_t refusals;       /* of its own fork, in a row with nothing run */
+    uint64_t refused_clocks; /* that all had run by the last of them */
+    double fork_at_s;        /* earlier only if more have run */
 };
 
 struct contest {

@@ -199,6 +199,26 @@ static void keeper_misses_an_answer(void **state)
     assert_int_equal(keeper_take(&k, 900), KEEPER_NOTHING);
 }
 
+/* Answers to what was asked later do not make up for the oldest, nor does one
+ * that comes twice. */
+static void keeper_misses_the_oldest_answer(void **state)
+{
+    struct keeper k = program(1);
+
+    (void)state;
+    greet_all(&k, 100);
+    keeper_ready(&k, 0, 101);
+    keeper_ask(&k, 2, false, 200);
+    keeper_answer(&k, 0, 2, 201);
+    keeper_ask(&k, 3, false, 202);
+    for (op_id op = 4; op < 400; op++) {
+        keeper_ask(&k, op, false, 203 + 0.2 * (double)op);
+        keeper_answer(&k, 0, op, 203.1 + 0.2 * (double)op);
+        keeper_answer(&k, 0, op, 203.1 + 0.2 * (double)op);
+    }
+    assert_late(&k, 302, 0, "has not answered a request in 100 s");
+}
+
 /* A run that is to end waits a short time for a program's clock; it may end
  * from its snapshot then, by a program that is started again. */
 static void keeper_hurries_a_program_whose_run_is_to_end(void **state)
@@ -446,6 +466,7 @@ int main(void)
         cmocka_unit_test(keeper_starts_no_program_again_that_does_not_begin),
         cmocka_unit_test(keeper_misses_a_clock_that_does_not_end),
         cmocka_unit_test(keeper_misses_an_answer),
+        cmocka_unit_test(keeper_misses_the_oldest_answer),
         cmocka_unit_test(keeper_hurries_a_program_whose_run_is_to_end),
         cmocka_unit_test(keeper_starts_a_program_again_after_signals_only),
         cmocka_unit_test(keeper_takes_a_program_at_its_word),
