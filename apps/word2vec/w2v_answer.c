@@ -7,20 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-/* The worker's copies of all vectors, of length 1. */
-static int make_unit(const struct w2v *m, struct mlt_worker *w,
-                     struct w2v_work *k)
+static int fill_unit(const struct w2v *m, struct mlt_worker *w, float *unit)
 {
-    uint32_t words = w2v_words(m);
-
-    if (k->unit)
-        return 0;
-    k->unit = mem_calloc((size_t)words * m->stride, sizeof(*k->unit));
-    if (!k->unit)
-        return ERR_NOMEM;
-    for (uint32_t i = 0; i < words; i++) {
+    for (uint32_t i = 0; i < w2v_words(m); i++) {
         const float *v = mlt_get_row(w, m->table[W2V_VECTORS], i);
-        float *to = k->unit + (size_t)i * m->stride, length;
+        float *to = unit + (size_t)i * m->stride, length;
 
         if (!v)
             return ERR_CANCELED;
@@ -30,6 +21,26 @@ static int make_unit(const struct w2v *m, struct mlt_worker *w,
             to[j] /= length;
     }
     return 0;
+}
+
+/* The worker's copies of all vectors, of length 1. */
+static int make_unit(const struct w2v *m, struct mlt_worker *w,
+                     struct w2v_work *k)
+{
+    float *unit;
+    int err;
+
+    if (k->unit)
+        return 0;
+    unit = mem_calloc((size_t)w2v_words(m) * m->stride, sizeof(*unit));
+    if (!unit)
+        return ERR_NOMEM;
+    err = fill_unit(m, w, unit);
+    if (err)
+        mem_free(unit);
+    else
+        k->unit = unit;
+    return err;
 }
 
 static const float *unit_of(const struct w2v *m, const struct w2v_work *k,

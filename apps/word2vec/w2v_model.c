@@ -108,7 +108,12 @@ static enum err write_vectors(const struct w2v *m, const char *dir, bool binary,
 
     if (err)
         return err;
-    assert(size == m->size);
+    if (size != m->size) {
+        npy_close(o.from);
+        return fault_set(f, ERR_FORMAT,
+                         "%s: vectors of %u values, but the model says %u", dir,
+                         size, m->size);
+    }
     o.row = mem_alloc(size * sizeof(*o.row));
     err = o.row
               ? file_join(path, dir, binary ? "vectors.bin" : "vectors.txt", f)
