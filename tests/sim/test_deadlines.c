@@ -217,6 +217,32 @@ static void deadlines_hold_for_every_message(void **state)
 }
 
 /* Any number of them, anywhere. */
+static void run_seed(unsigned seed, struct tally *t)
+{
+    struct sim_family f = family_of(seed % STRATEGIES);
+    struct line_plan plan = {
+        .rate = pow(10, -1 - 2 * (seed % 97) / 96.0),
+        .most = 1 + seed % 5,
+        .load_s = seed % 11 ? 0.3 : 5,
+        .program = seed % 3 == 0,
+    };
+    struct sim_result r;
+
+    if (seed % 2)
+        f.max_time_s = 0.5 + seed % 40 * 0.1;
+    if (seed % 13 == 0)
+        f.branches_max = 5 + seed % 4;
+    if (seed % 17 == 0)
+        f.keeps_refused = 0.3;
+    if (seed % 19 == 0)
+        f.disk_s = 3;
+    plan.deadline_s = deadline(&f, plan.most);
+    run_one(&f, seed, &plan, t, &r);
+}
+
+/* In these a doubled trial time once asked nothing of any trial. */
+static const unsigned hung_once[] = {14665, 76300};
+
 static void deadlines_hold_for_seeds(void **state)
 {
     unsigned n = from_environment("SEEDS", sim_seeds(1500));
@@ -224,27 +250,10 @@ static void deadlines_hold_for_seeds(void **state)
     struct tally t = {0};
 
     (void)state;
-    for (unsigned seed = first; seed < first + n; seed++) {
-        struct sim_family f = family_of(seed % STRATEGIES);
-        struct line_plan plan = {
-            .rate = pow(10, -1 - 2 * (seed % 97) / 96.0),
-            .most = 1 + seed % 5,
-            .load_s = seed % 11 ? 0.3 : 5,
-            .program = seed % 3 == 0,
-        };
-        struct sim_result r;
-
-        if (seed % 2)
-            f.max_time_s = 0.5 + seed % 40 * 0.1;
-        if (seed % 13 == 0)
-            f.branches_max = 5 + seed % 4;
-        if (seed % 17 == 0)
-            f.keeps_refused = 0.3;
-        if (seed % 19 == 0)
-            f.disk_s = 3;
-        plan.deadline_s = deadline(&f, plan.most);
-        run_one(&f, seed, &plan, &t, &r);
-    }
+    for (unsigned seed = first; seed < first + n; seed++)
+        run_seed(seed, &t);
+    for (size_t i = 0; i < sizeof(hung_once) / sizeof(*hung_once); i++)
+        run_seed(hung_once[i], &t);
     tell("deadlines_seeds", &t);
 }
 

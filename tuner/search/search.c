@@ -545,8 +545,22 @@ static bool out_of_share(struct search *s)
     return true;
 }
 
+/* What follows from the trials that have arrived. @all: none is under way. */
+static void follow(struct search *s, bool all)
+{
+    if (all && !s->time.decided)
+        find_time(s);
+    if (s->time.decided)
+        go_on_decided(s, all);
+    else if (all && bound_reached(s) && !wished(s))
+        over(s, bound_reached(s));
+    else if (all)
+        go_on_undecided(s);
+}
+
 static void try_settings(struct search *s)
 {
+    double length;
     bool all;
 
     if (!resumed_search_fork(&s->time, s->plan.parent))
@@ -561,16 +575,13 @@ static void try_settings(struct search *s)
         return;
     hopeless_look(&s->time);
     all = all_arrived(s);
-    if (all && !s->time.decided)
-        find_time(s);
-    if (s->time.decided)
-        go_on_decided(s, all);
-    else if (all && bound_reached(s) && !wished(s))
-        over(s, bound_reached(s));
-    else if (all)
-        go_on_undecided(s);
-    if (s->phase == SEARCH_TRYING)
-        all_arrived(s);
+    /* A longer time may ask no more of trials that ran faster than their kind's
+     * pace: no event would come, and the time is doubled again. */
+    do {
+        length = s->time.length;
+        follow(s, all);
+        all = s->phase == SEARCH_TRYING && all_arrived(s);
+    } while (all && !s->time.decided && s->time.length > length);
 }
 
 enum search_state search_advance(struct search *s)
