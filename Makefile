@@ -190,7 +190,7 @@ fault-sim: $(B)/tests/sim/test_points
 # Simulated runs whose messages are lost, refused, late, strange: SEEDS of them from
 # number FIRST on.
 .PHONY: deadline-sim
-deadline-sim: $(B)/tests/sim/test_deadlines
+deadline-sim: $(B)/tests/sim/test_sim_deadlines
 	@SEEDS=$(or $(SEEDS),100000) FIRST=$(or $(FIRST),1) nice -n 10 $<
 
 # T='name ...' selects by parts of names; what matches nothing is an error.

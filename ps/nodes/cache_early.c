@@ -12,8 +12,8 @@ static double key_of(struct cache *c, uint32_t worker, uint32_t table,
                      uint64_t row, enum priority p)
 {
     const struct cache_table *t = &c->table[table];
-    enum mlt_type type = t->t->type;
-    uint32_t width = t->t->width;
+    enum mlt_type type = table_value_type(t->t);
+    uint32_t width = table_width(t->t);
     double change = 0, size = 0;
 
     if (p == PRIORITY_ABSOLUTE || p == PRIORITY_RELATIVE)
@@ -46,9 +46,10 @@ static size_t collect(struct cache *c, uint32_t worker, uint32_t table,
 static size_t rows_in(const struct cache *c, uint32_t table, size_t room)
 {
     const struct cache_table *t = &c->table[table];
-    enum frame_values values = frame_values_of(t->t->type, c->opt.half);
+    enum frame_values values =
+        frame_values_of(table_value_type(t->t), c->opt.half);
     uint64_t record = frame_record_bytes(t->versions ? FRAME_VERSIONS : 0,
-                                         values, t->t->width);
+                                         values, table_width(t->t));
 
     return (size_t)((room - FRAME_FIXED_BYTES_MAX) / record);
 }

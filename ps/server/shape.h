@@ -60,6 +60,18 @@ static inline unsigned shape_workers(const struct ps_shape *s)
     return s->all_workers;
 }
 
+/* Of this node. */
+static inline unsigned shape_own_workers(const struct ps_shape *s)
+{
+    return s->workers;
+}
+
+static inline const struct consistency_ops *
+shape_consistency(const struct ps_shape *s)
+{
+    return s->consistency;
+}
+
 /* The consistency model's name. */
 static inline const char *shape_model(const struct ps_shape *s)
 {

@@ -59,7 +59,8 @@ static bool is_here(const struct comm *c, const struct worker_view *v,
                     uint64_t row)
 {
     return row - v->node_first < v->node_count &&
-           (table_is_exclusive(v->table) || c->shape->consistency->barrier);
+           (table_is_exclusive(v->table) ||
+            shape_consistency(c->shape)->barrier);
 }
 
 static unsigned char *row_here(const struct comm *c, struct mlt_worker *w,
@@ -77,7 +78,7 @@ static unsigned char *row_here(const struct comm *c, struct mlt_worker *w,
 static int64_t held_since(const struct comm *c, const struct mlt_worker *w,
                           const struct worker_view *v)
 {
-    bool pushed = c->shape->consistency->barrier && v->updates;
+    bool pushed = shape_consistency(c->shape)->barrier && v->updates;
 
     return pushed ? w->slice_clock : w->own_clock;
 }
@@ -93,8 +94,8 @@ static const void *place_had(const struct comm *c, const struct worker_view *v,
  * began is in the cache, where it may be newer now. */
 static bool is_fresher_later(const struct comm *c)
 {
-    return c->run.bandwidth_mbps > 0 && c->shape->consistency->pushes &&
-           !c->shape->consistency->barrier;
+    return c->run.bandwidth_mbps > 0 && shape_consistency(c->shape)->pushes &&
+           !shape_consistency(c->shape)->barrier;
 }
 
 /* Where the worker notes when it had a row; only of one that is read, or is
@@ -275,7 +276,7 @@ static bool ends(const struct worker_view *v, mlt_table table)
 static void clear_updates(const struct comm *c, struct mlt_worker *w,
                           mlt_table table)
 {
-    for (mlt_table t = 0; t < c->shape->tables; t++)
+    for (mlt_table t = 0; t < shape_tables(c->shape); t++)
         if (ends(&w->view[t], table))
             update_clear(&w->view[t].update);
 }
@@ -302,7 +303,7 @@ static double work_seconds(const struct mlt_worker *w)
 static void check_ended_early(const struct comm *c, const struct mlt_worker *w,
                               mlt_table table)
 {
-    for (mlt_table t = 0; t < c->shape->tables; t++) {
+    for (mlt_table t = 0; t < shape_tables(c->shape); t++) {
         const struct worker_view *v = &w->view[t];
 
         if (ends(v, table) && v->ended && w->early != t + 1 &&
@@ -329,7 +330,7 @@ static int send_clock(struct comm *c, struct mlt_worker *w, mlt_table table)
 static void next_clock(const struct comm *c, struct mlt_worker *w,
                        mlt_table table)
 {
-    for (mlt_table t = 0; t < c->shape->tables; t++)
+    for (mlt_table t = 0; t < shape_tables(c->shape); t++)
         if (ends(&w->view[t], table))
             w->view[t].ended = false;
     w->holds = false;
@@ -343,7 +344,7 @@ int comm_end_clock(struct peers *p, struct mlt_worker *w, mlt_table table)
     struct comm *c = comm_of(p);
     int err;
 
-    assert(w->index < c->shape->workers);
+    assert(w->index < shape_own_workers(c->shape));
     comm_lock(c);
     err = send_clock(c, w, table);
     if (!err) {
@@ -383,7 +384,7 @@ void comm_finish(struct peers *p, struct mlt_worker *w)
 {
     struct comm *c = comm_of(p);
 
-    assert(w->index < c->shape->workers);
+    assert(w->index < shape_own_workers(c->shape));
     comm_lock(c);
     wait_sent(c, w);
     clear_updates(c, w, WORKER_ALL_TABLES);
