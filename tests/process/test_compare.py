@@ -53,12 +53,12 @@ class Compare(Case):
 
     def test_how_long_it_may_take_is_said(self):
         """Before the first run; and a run without an epoch is not hidden."""
-        config = mlr_config(max_time=0.05)
+        config = mlr_config(max_time=3)
         config["stop"].pop("max_epochs", None)
         done = self.compare(config, "--strategies", "mltuner", "--seeds", 2)
         self.assert_code(done, 0)
-        self.assertIn("2 runs, one after another, of at most 50 ms each: at "
-                      "most 100 ms, and", done.err)
+        self.assertIn("2 runs, one after another, of at most 3.0 s each: at "
+                      "most 6.0 s, and", done.err)
         self.assertLess(done.err.index("one after another"),
                         done.err.index("1 of 2"))
 
