@@ -298,8 +298,11 @@ class Looking(Case):
         self.assertIn("  end: ", done.err)
 
     def test_live_line_on_a_terminal(self):
-        """On a terminal one line is redrawn, and is gone at the end."""
-        self.write("config.json", mlr_config(max_epochs=30))
+        """On a terminal one line is redrawn, and is gone at the end. Trials are
+        long enough for it to be drawn during one."""
+        config = mlr_config(max_epochs=30)
+        config["tuner"] = {**config.get("tuner", {}), "trial_clocks": 300}
+        self.write("config.json", config)
         ours, theirs = pty.openpty()
         process = self.start("run", "config.json", stderr=theirs)
         os.close(theirs)
