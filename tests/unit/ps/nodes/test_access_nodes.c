@@ -523,7 +523,7 @@ static void access_nodes_disagreement_is_refused(void **state)
     for (unsigned i = 0; i < 2; i++)
         pthread_join(thread[i], NULL);
     assert_int_equal(other->code, ERR_NODE);
-    assert_non_null(strstr(other->error.text, "the same ps.access"));
+    assert_non_null(strstr(other->error.text, "(access)"));
 }
 
 /* More known rows than may be under way at a time, under a model where one
