@@ -240,8 +240,9 @@ static void run_seed(unsigned seed, struct tally *t)
     run_one(&f, seed, &plan, t, &r);
 }
 
-/* In these a doubled trial time once asked nothing of any trial. */
-static const unsigned hung_once[] = {14665, 76300};
+/* In the first two a doubled trial time once asked nothing of any trial; in the
+ * third a member's fork was to run before its parent's slice had ended. */
+static const unsigned hung_once[] = {14665, 76300, 78791};
 
 static void deadlines_hold_for_seeds(void **state)
 {

@@ -178,7 +178,7 @@ static void queue_slices(struct training *l, const struct branch *b)
      * not known, one slice shows it. */
     uint32_t most = board_samples_per_clock(l->c, &b->setting) ? 2 : 1;
 
-    if (b->slices > 0 && board_plan_is_behind(l->c, b))
+    if (branch_waits(b) || (b->slices > 0 && board_plan_is_behind(l->c, b)))
         return;
     while (b->slices < most && b->plan_epochs < horizon(l) &&
            (b->plan_epochs == l->epochs || l->closing.begun) &&
