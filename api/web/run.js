@@ -189,7 +189,7 @@ function modelCard(id, failed) {
 
 // What a run failed of, and what can be done about it.
 function failedCard(id) {
-  const what = el("p"), todo = el("ul.todo"), root = el("section.card.failure", el("div.head", el("h2", "what failed")), what, todo);
+  const what = el("p"), steps = el("ul.steps"), root = el("section.card.failure", el("div.head", el("h2", "what failed")), what, steps);
   root.hidden = true;
   return {root,
     update(run) {
@@ -202,7 +202,7 @@ function failedCard(id) {
         el("li", "See what it was begun with: ", link("its configuration", runHref(id, "config")),
           ". Mend there what the message is about, and submit it as a new run.")];
       if (again(run)) items.push(el("li", "“continue” above goes on from what it had saved, once the cause is gone."));
-      todo.replaceChildren(...items);
+      steps.replaceChildren(...items);
     }};
 }
 
