@@ -41,7 +41,7 @@ export function logTab(id, {failed}) {
     const below = text.scrollHeight - text.scrollTop - text.clientHeight < 24;
     put(text, readable(tail));
     if (below) text.scrollTop = text.scrollHeight;
-    put(note, tail === "" ? "nothing was written so far" : "up to byte " + at.toLocaleString("en") +
+    put(note, tail === "" ? (over ? "It wrote nothing: the run has ended, and this log is empty." : "It has written nothing so far.") : "up to byte " + at.toLocaleString("en") +
       (from > 0 ? "; the last " + bytes(at - from) + " are shown" : "") +
       (over ? "" : "; what comes is added") + ". mltune log " + id + " -f shows it in a terminal.");
   }
@@ -83,7 +83,8 @@ export function logTab(id, {failed}) {
     try {
       await read();
     } catch (error) {
-      if (error instanceof Refused && error.status === 404) put(note, "there is no log (yet)");
+      if (error instanceof Refused && error.status === 404) put(note, over ? "There is no log: this process was never started."
+        : "There is no log yet: this process has not been started.");
       else if (!(error instanceof Unreachable)) failed(error.message);
     }
     busy = false;

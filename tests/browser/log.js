@@ -57,8 +57,10 @@ tell(async (browser, page, faults) => {
 
   // One that has no log yet, then has one.
   await page.getByLabel("process").selectOption("1");
-  await note.filter({hasText: "there is no log (yet)"}).waitFor();
+  await note.filter({hasText: "There is no log yet: this process has not been started."}).waitFor();
   assert.strictEqual(await text.textContent(), "");
+  logs[1] = "";
+  await note.filter({hasText: "It has written nothing so far."}).waitFor();
   logs[1] = "one\n";
   await shows("one");
 
@@ -96,5 +98,15 @@ tell(async (browser, page, faults) => {
   held = [];
   await page.waitForTimeout(3000);
   assert.strictEqual(held.length, 0);
+  held = null;
+
+  // One that had never written, one that had never been started: of a run that has ended nothing is still to come.
+  for (const [log, says] of [["", "It wrote nothing: the run has ended, and this log is empty."], [null, "There is no log: this process was never started."]]) {
+    logs[1] = log;
+    await page.getByLabel("process").selectOption("0");
+    await shows("traceback");
+    await page.getByLabel("process").selectOption("1");
+    await note.filter({hasText: says}).waitFor();
+  }
   assert.deepStrictEqual(faults.splice(0).filter((f) => !/404/.test(f)), []);
 });
