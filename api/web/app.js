@@ -38,12 +38,15 @@ function say(text) {
 // A server that other machines reach shows nothing without it.
 function wantToken() {
   if ($("token-wanted")) return;
-  const secret = el("input"), label = el("label", "token "), form = el("form", userless(), label);
+  const secret = el("input"), label = el("label", "token "), form = el("form", userless());
   form.id = "token-wanted";
   secret.type = "password";
   secret.autocomplete = "off";
   label.append(secret);
-  form.append(" yours, or the text of the file “token” in the server’s state folder; this tab keeps it until it is closed");
+  const use = el("button", "use this token"); // Enter alone sends no form that has two fields
+  use.type = "submit";
+  form.append(el("p", "This server shows nothing without a token: yours, or the text of the file “token” in its state folder. " +
+    "This tab keeps it until it is closed."), el("div.buttons", label, use));
   form.addEventListener("submit", (e) => {
     e.preventDefault();
     token.set(secret.value.trim());
@@ -97,7 +100,7 @@ function crumbs(title, ...parts) {
   document.title = title + " · mltune";
   $("crumbs").replaceChildren(...parts.flatMap((p, i) => {
     const here = i === parts.length - 1 ? ".crumb-here" : "";
-    if (here) p.classList.add("crumb-here");
+    if (here) { p.classList.add("crumb-here"); p.title = p.textContent; }
     return [el("span.quiet" + here, "/"), p];
   }));
 }
@@ -105,7 +108,8 @@ function crumbs(title, ...parts) {
 function setTheme(name) {
   if (name === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = name;
-  put($("theme"), "theme: " + name);
+  $("theme").replaceChildren(el("span.roomy", "theme: "), name);
+  $("theme").setAttribute("aria-label", "theme: " + name);
   themeChanged();
 }
 

@@ -73,11 +73,15 @@ export const token = {
   changed() {}, // set by whoever wants to know
 };
 
+// A key that no other write has. crypto.randomUUID is not there for a page that came
+// over HTTP from another machine, as from behind a proxy.
+const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+
 // The key lets the server see a repetition: a write that is sent again because
 // its answer was lost is not carried out twice.
 export async function write(method, path, body) {
   const headers = {authorization: "Bearer " + token.get(),
-    "idempotency-key": crypto.randomUUID()};
+    "idempotency-key": newKey()};
   if (body !== undefined) headers["content-type"] = "application/json";
   return answer(await ask(path, {method, headers, body: body === undefined ? undefined : JSON.stringify(body)}));
 }

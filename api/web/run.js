@@ -246,12 +246,16 @@ function schedulePlots(id) {
   return {root, still, update, destroy() { for (const p of shown.values()) p.destroy(); }};
 }
 
-// The same in words.
+// The same in words. What a search took by the clock on the wall and what of it is tuning, as
+// the headline counts it, have names of their own.
 function timeText(d, searches, begun) {
   const t = decisionTime(d, searches, begun);
   if (!t) return "";
-  if (t.seconds !== undefined) return "took " + duration(t.seconds) + (t.winner ? " without what its winner trained, " : ", ") + duration(t.waiting) + " of it for decisions";
-  return duration(t.since) + ({begin: " into search ", end: " after search "}[t.of] ?? " after the run began") + (t.search ?? "");
+  const when = duration(t.since) + ({begin: " into search ", end: " after search "}[t.of] ?? " after the run began") + (t.search ?? "");
+  if (t.tuning === undefined) return when;
+  const all = t.tuning >= t.since || duration(t.tuning) === duration(t.since);
+  return when + (all ? ", all of it tuning; " : "; " + duration(t.tuning) + " of it count as tuning (" +
+    (t.winner ? "not what its winner trained, no pauses" : "no pauses") + "); ") + duration(t.waiting) + " for decisions";
 }
 
 function feed() {

@@ -101,17 +101,19 @@ export function folded(items) {
   return out;
 }
 
-// How long what a decision is about took, or when it was made: {seconds, waiting, search, winner: whether
-// it found one} of one that ends a search; else {since: seconds after the begin of the search that
-// was open then, or the end of the last one, or the run's begin; of: which, search}.
-// null where no time is known. searches: any order.
+// When a decision was made: {since: seconds by the clock on the wall after the begin of the search
+// that was open then, or the end of the last one, or the run's begin; of: which, search}. Of one
+// that ends a search besides what counts as tuning of it {tuning, waiting, winner: whether it found one},
+// which is less: neither pauses nor what the winner trained. null where no time is known.
+// searches: any order.
 export function decisionTime(d, searches, begun) {
   const at = Date.parse(d.at), n = d.numbers || {};
-  if (d.decision === "search_ended" && Number.isFinite(n.seconds))
-    return {seconds: n.seconds, waiting: n.waiting_s || 0, search: n.search, winner: n.winner > 0};
   if (!Number.isFinite(at)) return null;
-  const open = searches.find((s) => Date.parse(s.started_at) <= at && !(Date.parse(s.ended_at) < at));
-  if (open) return {since: (at - Date.parse(open.started_at)) / 1000, of: "begin", search: open.search};
+  const open = searches.find((s) => d.decision === "search_ended" ? s.search === n.search
+    : Date.parse(s.started_at) <= at && !(Date.parse(s.ended_at) < at));
+  if (open) return {since: (at - Date.parse(open.started_at)) / 1000, of: "begin", search: open.search,
+    ...d.decision === "search_ended" && Number.isFinite(n.seconds)
+      ? {tuning: n.seconds, waiting: n.waiting_s || 0, winner: n.winner > 0} : {}};
   const before = searches.filter((s) => Date.parse(s.ended_at) <= at)
     .reduce((best, s) => best && Date.parse(best.ended_at) >= Date.parse(s.ended_at) ? best : s, null);
   if (before) return {since: (at - Date.parse(before.ended_at)) / 1000, of: "end", search: before.search};
