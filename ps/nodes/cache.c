@@ -352,7 +352,7 @@ const void *cache_place(const struct cache *c, uint32_t table, uint64_t row)
 {
     const struct cache_table *t = &c->table[table];
 
-    return t->copy + slots_of(&t->slots, row) * t->t->value_bytes;
+    return t->copy + slots_find(&t->slots, row) * t->t->value_bytes;
 }
 
 bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,

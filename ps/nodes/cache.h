@@ -81,7 +81,8 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
                 void *out, int64_t *clock);
 
 /* Where the cache has the row that cache_read gave (with @out NULL: without a
- * copy). Under barriers it stays as it is until the worker ends its clock. */
+ * copy). Under barriers it stays as it is until the worker ends its clock. Any
+ * thread may ask, while the owner takes other rows in. */
 const void *cache_place(const struct cache *c, uint32_t table, uint64_t row);
 
 /* Ends a clock of @table or of all (FRAME_ALL_TABLES); @seconds it took. Then

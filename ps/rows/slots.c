@@ -94,6 +94,12 @@ bool slots_settle(struct slots *s, uint32_t bytes)
     return true;
 }
 
+/* What slots_find may be reading. */
+static void put(uint32_t *place, uint32_t value)
+{
+    __atomic_store_n(place, value, __ATOMIC_RELEASE);
+}
+
 /* A list of @blocks (1, 2 or 8), one that was left behind if there is any. */
 static uint32_t new_list(const struct slots *s, unsigned blocks)
 {
@@ -116,7 +122,7 @@ static void leave_list(const struct slots *s, uint32_t at, unsigned blocks)
 {
     uint32_t *chain = blocks == 1 ? &s->state->free8 : &s->state->free16;
 
-    s->pool[(uint64_t)at * BLOCK] = *chain;
+    put(&s->pool[(uint64_t)at * BLOCK], *chain);
     *chain = at;
 }
 
@@ -129,13 +135,12 @@ static void widen(const struct slots *s, uint64_t word, unsigned count)
     if (count != 0 && count != 8 && count != 16)
         return;
     at = new_list(s, blocks);
-    if (count) {
-        memcpy(s->pool + (uint64_t)at * BLOCK,
-               s->pool + (uint64_t)s->at[word] * BLOCK,
-               count * sizeof(*s->pool));
+    for (unsigned i = 0; i < count; i++)
+        put(&s->pool[(uint64_t)at * BLOCK + i],
+            s->pool[(uint64_t)s->at[word] * BLOCK + i]);
+    if (count)
         leave_list(s, s->at[word], was);
-    }
-    s->at[word] = at;
+    put(&s->at[word], at);
 }
 
 uint64_t slots_give(const struct slots *s, uint64_t row)
@@ -147,10 +152,13 @@ uint64_t slots_give(const struct slots *s, uint64_t row)
 
     assert(row < k->rows && !(s->known[word] & bit));
     before = slots_count(s->known[word] & (bit - 1));
+    __atomic_store_n(&k->changes, k->changes + 1, __ATOMIC_RELAXED);
     widen(s, word, count);
     list = s->pool + (uint64_t)s->at[word] * BLOCK;
-    memmove(list + before + 1, list + before, (count - before) * sizeof(*list));
-    list[before] = (uint32_t)k->used;
-    s->known[word] |= bit;
+    for (unsigned i = count; i > before; i--)
+        put(&list[i], list[i - 1]);
+    put(&list[before], (uint32_t)k->used);
+    __atomic_store_n(&s->known[word], s->known[word] | bit, __ATOMIC_RELEASE);
+    __atomic_store_n(&k->changes, k->changes + 1, __ATOMIC_RELEASE);
     return k->used++;
 }

@@ -12,7 +12,8 @@
  *
  * Room for all is reserved as addresses; memory is taken by pages as they are
  * touched. The struct may be copied: all copies are one index. One owner at a
- * time. Pure.
+ * time; while it gives slots, others may look for rows that they know to have
+ * one (slots_find). Pure.
  */
 #ifndef PS_SLOTS_H
 #define PS_SLOTS_H
@@ -27,6 +28,7 @@ struct slots_state {
     bool always; /* dense, and never was anything else; shared by all */
     uint64_t rows, words;
     uint64_t used;          /* slots given */
+    uint64_t changes;       /* odd while a slot is given; for slots_find */
     uint64_t blocks;        /* of 8 entries of the pool, ever used */
     uint32_t free8, free16; /* chains of lists that were outgrown; 0: none */
 };
@@ -92,6 +94,28 @@ static inline uint64_t slots_of(const struct slots *s, uint64_t row)
 static inline uint64_t slots_take(const struct slots *s, uint64_t row)
 {
     return slots_has(s, row) ? slots_of(s, row) : slots_give(s, row);
+}
+
+/* As slots_of, by a thread that is not the owner: of a row that had a slot when
+ * that last told it so. The loads are in order, so that what was read between
+ * two equal, even counts of changes belongs together. */
+static inline uint64_t slots_find(const struct slots *s, uint64_t row)
+{
+    uint64_t changes, known, slot;
+    uint32_t at;
+
+    if (__builtin_expect(s->state->dense, 1))
+        return row;
+    do {
+        changes = __atomic_load_n(&s->state->changes, __ATOMIC_ACQUIRE);
+        known = __atomic_load_n(&s->known[row >> 6], __ATOMIC_ACQUIRE);
+        at = __atomic_load_n(&s->at[row >> 6], __ATOMIC_ACQUIRE);
+        known &= ((uint64_t)1 << (row & 63)) - 1;
+        slot = __atomic_load_n(&s->pool[(uint64_t)at * 8 + slots_count(known)],
+                               __ATOMIC_ACQUIRE);
+    } while (changes % 2 != 0 ||
+             changes != __atomic_load_n(&s->state->changes, __ATOMIC_RELAXED));
+    return slot;
 }
 
 /* Slots given so far: of a dense one, as many as rows. */

@@ -22,7 +22,7 @@
 enum { NODES_MAX = 4, ROWS = 300, WIDTH = 5, CLOCKS = 12 };
 
 /* Tables that every node declares, in this order. */
-enum { WEIGHTS, BIAS, USERS, COUNTER };
+enum { WEIGHTS, BIAS, USERS, COUNTER, MANY };
 
 struct cluster;
 
@@ -43,6 +43,7 @@ struct cluster {
     double meet_s;
     bool add;         /* weights are summed, not stepped */
     unsigned odd_one; /* node that declares another table; 0: none */
+    bool many;        /* a table of so many rows that places are indexed */
     /* What the last node says of itself in place of what the others say. */
     void (*differ)(struct mlt_ps_options *opt);
     int (*program)(struct node *n);
@@ -67,6 +68,21 @@ static void declare(struct mlt_ps *ps, const char *name, uint32_t width,
                                                                     : NULL,
                                     .flags = flags,
                                     .chunk_bytes = 512};
+    mlt_table t;
+
+    if (mlt_ps_table(ps, &opt, &t, NULL) != 0)
+        abort();
+}
+
+enum { MANY_ROWS = 1 << 17, MANY_BATCH = 256, MANY_LOOKS = 8 };
+
+static void declare_many(struct mlt_ps *ps)
+{
+    struct mlt_table_options opt = {.size = sizeof(opt),
+                                    .name = "many",
+                                    .rows = MANY_ROWS,
+                                    .width = 4,
+                                    .rule = "add"};
     mlt_table t;
 
     if (mlt_ps_table(ps, &opt, &t, NULL) != 0)
@@ -100,6 +116,8 @@ static int open_node(struct node *n)
     declare(n->ps, "bias", 2, MLT_I32, MLT_SHARED, MLT_OWN_CLOCK);
     declare(n->ps, "users", WIDTH, MLT_F32, MLT_EXCLUSIVE, 0);
     declare(n->ps, "counter", 1, MLT_I32, MLT_LOCAL, 0);
+    if (c->many)
+        declare_many(n->ps);
     if (n->number && n->number == c->odd_one)
         declare(n->ps, "odd", 1, MLT_F32, MLT_SHARED, 0);
     return mlt_ps_start(n->ps, &n->error);
@@ -320,6 +338,76 @@ static void comm_bsp_any_number_of_nodes_gives_the_same_bits(void **state)
     run_cluster(&four);
     expect_codes(&four, 0);
     expect_same_bits(&one, &four);
+}
+
+/* ---- many rows ----------------------------------------------------------- */
+
+static int init_many(struct mlt_worker *w, void *arg)
+{
+    struct node *n = arg;
+    uint64_t first, count;
+    float x[4] = {0};
+
+    mlt_owned_rows(n->ps, MANY, mlt_worker_index(w), &first, &count);
+    for (uint64_t r = first; r < first + count; r++) {
+        x[0] = (float)r;
+        mlt_init_row(w, MANY, r, x);
+    }
+    return 0;
+}
+
+/* Reads a batch, and each of its rows again and again while rows of other
+ * workers come, which are neighbours of these. */
+static int look_again(struct mlt_worker *w, uint64_t begin)
+{
+    const void *row[MANY_BATCH];
+    uint64_t rows[MANY_BATCH];
+    int code;
+
+    for (uint64_t i = 0; i < MANY_BATCH; i++)
+        rows[i] = begin + i * 4 + mlt_worker_index(w) % 4;
+    code = mlt_get_rows(w, MANY, MANY_BATCH, rows, row);
+    for (int look = 0; look < MANY_LOOKS && !code; look++)
+        for (int i = 0; i < MANY_BATCH; i++) {
+            const float *x = mlt_get_row(w, MANY, rows[i]);
+
+            if (!x || x[0] != (float)rows[i])
+                return x ? ERR_INVAL : ERR_CANCELED;
+        }
+    return code;
+}
+
+static int look_at_many(struct mlt_worker *w, void *arg)
+{
+    int code = 0;
+
+    (void)arg;
+    for (uint64_t r = 0; r < MANY_ROWS && !code; r += MANY_BATCH * 4)
+        code = look_again(w, r);
+    return code ? code : mlt_clock(w);
+}
+
+static int read_many(struct node *n)
+{
+    int code = mlt_ps_run(n->ps, init_many, n);
+
+    return code ? code : mlt_ps_run(n->ps, look_at_many, n);
+}
+
+/* Rows that a worker has had are found without a lock, while the node's cache
+ * takes others in. */
+static void comm_rows_are_found_while_others_come(void **state)
+{
+    static struct cluster c;
+
+    (void)state;
+    c = (struct cluster){.nodes = 2,
+                         .workers = 4,
+                         .consistency = "bsp",
+                         .many = true,
+                         .program = read_many};
+    run_cluster(&c);
+    expect_codes(&c, 0);
 }
 
 /* ---- models without barriers --------------------------------------------- */
@@ -812,6 +900,8 @@ static void comm_question_that_cannot_be_sent_ends_the_wait(void **state)
 
 /* ---- what does not belong ------------------------------------------------ */
 
+enum { POLLS_MAX = 60000 /* a millisecond each, or more */ };
+
 static void send_to(const char *endpoint, const void *bytes, size_t n)
 {
     void *context = zmq_ctx_new(), *push = zmq_socket(context, ZMQ_PUSH);
@@ -842,7 +932,7 @@ static int be_of_another_version(struct node *n)
         send_to(endpoint, bytes, size);
         return train(n) ? ERR_NODE : 0; /* without node 0 */
     }
-    while (ps_lost(n->ps, &fault) == ERR_OK)
+    for (int i = 0; i < POLLS_MAX && ps_lost(n->ps, &fault) == ERR_OK; i++)
         usleep(1000);
     snprintf(n->error.text, sizeof(n->error.text), "%s", fault.text);
     return fault.code;
@@ -886,10 +976,12 @@ static int be_a_stranger(struct node *n)
         f.from = 77;
         size = frame_whole(&f, bytes, sizeof(bytes));
         send_to(endpoint, bytes, size);
-        while (traffic.frames_ignored < 8) {
+        for (int i = 0; i < POLLS_MAX && traffic.frames_ignored < 8; i++) {
             usleep(1000); /* leaves the lock to the thread that takes them */
             ps_traffic(n->ps, &traffic);
         }
+        if (traffic.frames_ignored < 8)
+            return ERR_TIMEOUT;
     }
     return train(n);
 }
@@ -928,6 +1020,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comm_bsp_any_number_of_nodes_gives_the_same_bits),
+        cmocka_unit_test(comm_rows_are_found_while_others_come),
         cmocka_unit_test(comm_every_model_keeps_every_update),
         cmocka_unit_test(comm_failure_ends_the_run_everywhere),
         cmocka_unit_test(comm_cut_ends_all_after_the_same_clock),
