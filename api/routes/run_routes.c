@@ -34,8 +34,8 @@ const struct shape run_shapes[] = {
     {"metric", "name:s higher_is_better:b"},
     {"epoch_brief", "epoch:i loss:n metric:n? clock:i setting:o ended_at:t?"},
     {"branch_counts", "total:i live:i"},
-    {"tuning", "strategy:s? searcher:s? searches:i trials:i clocks:i "
-               "seconds:n waiting_seconds:n?"},
+    {"tuning", "strategy:s? searcher:s? searches:i trials:i failed:i "
+               "failed_reason:s? clocks:i seconds:n waiting_seconds:n?"},
     {"model_info", "epoch:i loss:n metric:n? bytes:i"},
     {"snapshot", "path:s epoch:i"},
     {"result",
@@ -238,14 +238,16 @@ static json_t *job_to_json(const struct run_copy *c)
 
 static json_t *tuning_to_json(const struct run_copy *c)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:o}", "strategy",
-                     value_text_or_null(c->run.strategy), "searcher",
-                     value_text_or_null(c->run.searcher), "searches",
-                     (json_int_t)c->searches, "trials", (json_int_t)c->trials,
-                     "clocks", (json_int_t)c->tuning.clocks, "seconds",
-                     value_number(c->tuning.seconds), "waiting_seconds",
-                     c->finished ? value_number(c->end.waiting_s)
-                                 : json_null());
+    return json_pack(
+        "{s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o, s:o}", "strategy",
+        value_text_or_null(c->run.strategy), "searcher",
+        value_text_or_null(c->run.searcher), "searches",
+        (json_int_t)c->searches, "trials", (json_int_t)c->trials, "failed",
+        (json_int_t)c->tuning.failed, "failed_reason",
+        value_text_or_null(c->tuning.failed_reason), "clocks",
+        (json_int_t)c->tuning.clocks, "seconds",
+        value_number(c->tuning.seconds), "waiting_seconds",
+        c->finished ? value_number(c->end.waiting_s) : json_null());
 }
 
 static json_t *model_to_json(const struct run_copy *c)

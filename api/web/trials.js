@@ -101,7 +101,9 @@ export function trialsTab(id, {now, said, failed}) {
     pick.setAttribute("aria-label", "show trial " + t.trial + (won ? ", winner of its search" : ""));
     const verdictCell = el("span", t.label);
     if (LABEL_CLASS[t.label]) verdictCell.className = LABEL_CLASS[t.label];
-    const cells = [pick, short(t.search), verdictCell, settingText(t.setting), short(t.speed),
+    const tried = el("span", settingText(t.setting));
+    if (t.label === "failed" && t.reason) tried.append(el("div.bad", t.reason));
+    const cells = [pick, short(t.search), verdictCell, tried, short(t.speed),
       sparkline(t.points, range), short(t.clocks), tookText(t)];
     const tr = el("tr" + (won ? ".winner" : ""), ...cells.map((c, i) => {
       const td = el("td", c);

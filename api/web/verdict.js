@@ -31,6 +31,7 @@ export function verdict(t) {
   if (t.label === "unstable") return "Unstable, since " + unstable(fell, noise, windows) + ": " + figures + "; " + speed + ".";
   if (t.label === "diverged") return t.reason ? "Diverged: " + t.reason
     : "Diverged: a loss was not a finite number, or rose above ten times what it was before the trial.";
+  if (t.label === "failed") return "Failed, which says nothing of its speed: " + (t.reason || "no reason was given") + ".";
   if (t.label === "running") return "Still running: " + figures + ".";
   return t.label + (t.reason ? ": " + t.reason : "");
 }

@@ -418,6 +418,10 @@ static void render_time(const json_t *run, FILE *out)
             searches, searches == 1 ? "" : "es",
             count_at(run, "/tuning/trials"), spent,
             whole > 0 ? 100 * fmin(tuning / whole, 1) : 0);
+    if (count_at(run, "/tuning/failed") > 0)
+        put(out, "failed    %lld of these trials, the latest since: %s\n",
+            count_at(run, "/tuning/failed"),
+            json_text_at(run, "/tuning/failed_reason"));
     if (!isnan(waiting) && whole > 0)
         put(out, "waiting   %.3g s for decisions (%.2g %% of it)\n", waiting,
             100 * waiting / whole);
@@ -562,6 +566,19 @@ static void run_row(struct text_table *t, const json_t *run)
         table_add(t, "-");
 }
 
+/* A trial's setting; of one that failed also why. */
+static void add_tried(struct text_table *t, const json_t *trial)
+{
+    const char *reason = json_text_at(trial, "/reason");
+    char text[SETTING_TEXT_MAX];
+
+    progress_setting(json_object_get(trial, "setting"), text, sizeof(text));
+    if (strcmp(json_text_at(trial, "/label"), "failed") == 0 && *reason)
+        table_add(t, "%s (%s)", text, reason);
+    else
+        table_add(t, "%s", text);
+}
+
 static void trial_row(struct text_table *t, const json_t *trial)
 {
     bool incumbent = json_is_true(json_object_get(trial, "incumbent"));
@@ -573,7 +590,7 @@ static void trial_row(struct text_table *t, const json_t *trial)
     add_number(t, trial, "/speed", 4);
     add_number(t, trial, "/clocks", 4);
     add_seconds(t, json_number_at(trial, "/seconds"));
-    add_setting(t, trial);
+    add_tried(t, trial);
 }
 
 static void branch_row(struct text_table *t, const json_t *branch)

@@ -22,7 +22,8 @@ const trial = (n, label, losses, more) => ({trial: n, search: 1, branch: n, incu
   points: losses.map((loss, i) => ({seconds: i / 20, loss})), ...more});
 const eleven = (last) => Array.from({length: 11}, (_, i) => 2 + (last - 2) * i / 10);
 const TRIALS = [trial(1, "unstable", eleven(1).slice(0, 4)), trial(2, "unstable", eleven(2.5)),
-  trial(3, "unstable", eleven(1), {noise: 0.4}), trial(4, "diverged", [2], {seconds: 0, clocks: 2240})];
+  trial(3, "unstable", eleven(1), {noise: 0.4}), trial(4, "diverged", [2], {seconds: 0, clocks: 2240}),
+  trial(5, "failed", [2], {reason: "CUDA out of memory", seconds: 0, clocks: 0})];
 
 function api(path) {
   if (path === "/version") return {name: "mltune", version: "0"};
@@ -78,12 +79,14 @@ async function helps(page) {
 async function verdicts(page) {
   await page.goto(ORIGIN + "/#/run/new-1/trials");
   for (const [n, says] of [[1, /^Unstable, since it has not the 10 windows/], [2, /^Unstable, since the loss did not fall/],
-    [3, /^Unstable, since its largest rise is a tenth/], [4, /^Diverged: a loss was not a finite number, or rose/]]) {
+    [3, /^Unstable, since its largest rise is a tenth/], [4, /^Diverged: a loss was not a finite number, or rose/],
+    [5, /^Failed, which says nothing of its speed: CUDA out of memory\.$/]]) {
     await page.getByRole("button", {name: "show trial " + n}).click();
     await page.locator("p", {hasText: says}).waitFor();
   }
   const row = page.locator("tr[data-trial='4'] td");
   assert.deepStrictEqual((await row.allTextContents()).slice(-2), ["2,240", "–"]);
+  await page.locator("tr[data-trial='5'] td", {hasText: "CUDA out of memory"}).waitFor();
 }
 
 async function forksTheBeginning(page) {

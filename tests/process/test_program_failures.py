@@ -302,6 +302,41 @@ class Training(Failures):
                                within=10)
         self.assertEqual(result["last_words"][-1], "told it")
 
+    def test_every_trial_fails(self):
+        """That is no divergence; each reason is kept, and the commonest told
+        with its count."""
+        config = self.line(runs_out=1e-9)
+        config["tuner"]["max_trials"] = 9
+        result = self.fails(
+            config, "9 of 9 trials failed: CUDA out of memory: tried to "
+            "allocate", again=False)
+        self.assertEqual(result["reason"], "app")
+        self.assertEqual(result["tuning"]["failed"], 9)
+        self.assertIn("CUDA out of memory", result["tuning"]["failed_reason"])
+        trials = self.mltune("trials", result["run"])
+        self.assertEqual(trials.out.count("(CUDA out of memory: tried to"), 9)
+
+    def test_some_trials_fail(self):
+        """The run ends well; the reasons are in journal, show and log."""
+        done = self.run_config(self.line(runs_out=0.02), "--json")
+        self.assert_code(done, 0)
+        tuning = done.result["tuning"]
+        self.assertGreater(tuning["failed"], 0)
+        self.assertLess(tuning["failed"], tuning["trials"])
+        run = done.result["run"]
+        ended = [t for t in Journal(self.folder / ".mltune",
+                                    run).of("trial_ended")
+                 if t["label"] == "failed"]
+        self.assertEqual(len(ended), tuning["failed"])
+        for trial in ended:
+            self.assertIn("CUDA out of memory: tried", trial["reason"])
+        shown = self.mltune("show", run).out
+        self.assertIn(f"failed    {len(ended)} of these trials, the latest "
+                      "since: CUDA out of memory", shown)
+        log = self.mltune("show", "-v", run).out
+        self.assertIn(f"trial {ended[0]['trial']} failed: CUDA out of memory",
+                      log)
+
     def test_it_ends_without_an_error(self):
         self.at_fault(self.line(wrong="exit", after=20),
                       "ended with exit code 0\n", within=10)

@@ -162,8 +162,10 @@ void board_drop(struct board *c, branch_id kept, const char *reason);
  * BRANCH_NONE and branches that are gone are allowed. */
 void board_free(struct board *c, branch_id id, const char *reason);
 
-/* @id is of no use: what had to follow from it failed with @error. */
-void board_set_error(struct board *c, branch_id id, enum err error);
+/* @id is of no use: what had to follow from it failed with @error, since @why.
+ */
+void board_set_error(struct board *c, branch_id id, enum err error,
+                     const char *why);
 
 /* Questions about a branch; pointers are borrowed from it. */
 
@@ -176,8 +178,10 @@ bool branch_is_forking(const struct branch *b);
 bool branch_is_refused(const struct branch *b);
 bool branch_is_live(const struct branch *b);
 
-/* Why its fork or a slice of it failed; ERR_OK: none did. */
+/* Why its fork or a slice of it failed, ERR_OK: none did; and the same in
+ * words, those of the training system where it said any. */
 enum err branch_error(const struct branch *b);
+const char *branch_failure(const struct branch *b);
 
 /* It reported something that is not finite. */
 bool branch_is_nonfinite(const struct branch *b);

@@ -27,6 +27,11 @@ enum err branch_error(const struct branch *b)
     return b->error;
 }
 
+const char *branch_failure(const struct branch *b)
+{
+    return b->failure[0] ? b->failure : err_text(b->error);
+}
+
 bool branch_is_nonfinite(const struct branch *b)
 {
     return b->nonfinite;

@@ -59,7 +59,8 @@ struct branch {
     op_id after; /* the lineage's numbers follow when the parent's slice of this
                   * operation has ended; 0: they are there */
 
-    enum err error; /* a slice failed; ERR_OK otherwise */
+    enum err error;                /* a slice failed; ERR_OK otherwise */
+    char failure[RECORD_TEXT_MAX]; /* why, or why it was refused; "" */
     bool partly;    /* REFUSED: some nodes have it all the same */
     bool nonfinite; /* reported something that is not finite */
 };

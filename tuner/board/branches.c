@@ -261,6 +261,12 @@ void board_free(struct board *c, branch_id id, const char *reason)
 
 /* ---- answers ------------------------------------------------------------- */
 
+static void say_failure(struct branch *b, const char *reason)
+{
+    if (reason != b->failure)
+        snprintf(b->failure, sizeof(b->failure), "%.470s", reason);
+}
+
 void branches_made(struct board *c, branch_id id)
 {
     struct branch *b = branches_any(c, id);
@@ -276,6 +282,7 @@ bool branches_refused(struct board *c, branch_id id, const struct msg_failed *m)
     if (!b || b->state != BRANCH_FORKING)
         return false; /* told to be freed meanwhile; that fails as well */
     b->error = m->code;
+    say_failure(b, m->reason);
     b->partly = m->partly;
     b->state = BRANCH_REFUSED;
     record_freed(c, b->id, "refused");
@@ -298,17 +305,28 @@ void branches_note_failure(struct board *c, const char *reason)
     snprintf(t->failure, sizeof(t->failure), "%s", reason);
 }
 
+void branches_failed(struct board *c, struct branch *b, enum err error,
+                     const char *reason)
+{
+    assert(error && reason);
+    branches_note_failure(c, reason);
+    say_failure(b, reason);
+    b->error = error;
+}
+
 const char *board_failure(const struct board *c)
 {
     return c->branches->failure;
 }
 
-void board_set_error(struct board *c, branch_id id, enum err error)
+void board_set_error(struct board *c, branch_id id, enum err error,
+                     const char *why)
 {
     struct branch *b = branches_own(c, id);
 
     assert(b);
-    assert(error);
+    assert(error && why);
+    say_failure(b, why);
     b->error = error;
 }
 

@@ -51,7 +51,12 @@ void branches_freed(struct board *c, branch_id id);
  * their lineage. */
 void branches_settle(struct board *c, op_id op);
 
-/* Why a slice or a restore failed: board_failure. */
+/* A slice of @b failed: its error and why, which is board_failure from now on.
+ */
+void branches_failed(struct board *c, struct branch *b, enum err error,
+                     const char *reason);
+
+/* Why a restore failed: board_failure. */
 void branches_note_failure(struct board *c, const char *reason);
 
 #endif

@@ -360,8 +360,7 @@ static void no_samples(struct board *c, struct branch *b)
     if (b->type == BRANCH_TESTING || board_has_parts(c) || b->error ||
         b->nonfinite)
         return;
-    branches_note_failure(c, "clocks without a sample were reported");
-    b->error = ERR_APP;
+    branches_failed(c, b, ERR_APP, "clocks without a sample were reported");
 }
 
 void slices_ended(struct board *c, const struct operation *op,
@@ -398,7 +397,6 @@ void slices_failed(struct board *c, const struct operation *op,
     struct branch *b = branches_any(c, op->branch);
 
     assert(b); /* a slot outlives its slices */
-    branches_note_failure(c, m->reason);
-    b->error = m->code ? m->code : ERR_APP;
+    branches_failed(c, b, m->code ? m->code : ERR_APP, m->reason);
     slices_ended(c, op, &(struct msg_done){.clocks = op->reported});
 }

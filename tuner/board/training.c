@@ -246,10 +246,10 @@ static bool tested(struct training *l, const struct branch *b)
         l->closing.test = BRANCH_NONE;
         board_retry(c);
         if (l->closing.tries >= TRAINING_TRIES_MAX)
-            board_set_error(c, b->id, ERR_LIMIT);
+            board_set_error(c, b->id, ERR_LIMIT, "no memory for its test");
     } else if (t && t->state == BRANCH_LIVE && t->slices == 0) {
         if (t->error)
-            board_set_error(c, b->id, t->error);
+            board_set_error(c, b->id, t->error, branch_failure(t));
         else if (!l->closing.asked)
             board_test(c, t, 1);
         else if (t->own_samples >= whole || t->own_samples == 0)

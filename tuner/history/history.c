@@ -168,6 +168,10 @@ static enum err apply_trial(struct history *h, const struct record *r)
     t->t.setting = setting;
     t->t.branch = branch;
     t->ended = r->kind == RECORD_TRIAL_ENDED;
+    if (t->ended && t->t.label == TRIAL_FAILED) {
+        h->failed++;
+        memcpy(h->failed_reason, t->t.reason, sizeof(h->failed_reason));
+    }
     t->ended_at_s = t->ended ? r->at_s : NAN;
     history_suggestion_follow(h, r);
     return ERR_OK;

@@ -229,6 +229,8 @@ struct history {
      * stopped. */
     double dropped_s;
     uint64_t dropped_clocks, dropped_stopped;
+    uint64_t failed; /* trials that did; why the latest of them */
+    char failed_reason[RECORD_TEXT_MAX];
     size_t freed_points, freed_points_each; /* held; the most of one branch */
     /* The built-in searcher that has taken over from one that failed, by the
      * decision "searcher_fallback"; "": none has. */
@@ -436,7 +438,9 @@ double history_paused(const struct history *h);
  * surviving lineage that ended in it. */
 struct history_tuning {
     double seconds;
-    uint64_t clocks; /* of the searches that are over */
+    uint64_t clocks;                     /* of the searches that are over */
+    uint64_t failed;                     /* trials */
+    char failed_reason[RECORD_TEXT_MAX]; /* of the latest of these; "" */
 };
 struct history_tuning history_tuning(const struct history *h);
 

@@ -96,7 +96,11 @@ static double open_search(const struct history *h,
 
 struct history_tuning history_tuning(const struct history *h)
 {
-    struct history_tuning t = {h->dropped_s, h->dropped_clocks};
+    struct history_tuning t = {
+        .seconds = h->dropped_s,
+        .clocks = h->dropped_clocks,
+        .failed = h->failed,
+    };
 
     for (size_t i = 0; i < h->cold_search.rows; i++) {
         struct history_search s = cold_search(h, i);
@@ -110,6 +114,7 @@ struct history_tuning history_tuning(const struct history *h)
         t.seconds += s->ended ? s->end.seconds : open_search(h, s);
         t.clocks += s->ended ? s->end.clocks : 0;
     }
+    memcpy(t.failed_reason, h->failed_reason, sizeof(t.failed_reason));
     return t;
 }
 
@@ -171,7 +176,10 @@ static json_t *tuning_object(const struct history *h)
     if (put(o, "seconds", json_of_number(t.seconds)) ||
         put_count(o, "searches", history_searches_made(h)) ||
         put_count(o, "trials", history_trials_made(h)) ||
-        put_count(o, "stopped", stopped) || put_count(o, "clocks", t.clocks) ||
+        put_count(o, "stopped", stopped) || put_count(o, "failed", t.failed) ||
+        put(o, "failed_reason",
+            t.failed ? json_string(t.failed_reason) : json_null()) ||
+        put_count(o, "clocks", t.clocks) ||
         put(o, "waiting_seconds", json_of_number(h->end.waiting_s))) {
         json_decref(o);
         return NULL;

@@ -101,7 +101,7 @@ static void summarise(struct judge *j, struct trial *x, const struct branch *b)
     assert(branch_number(b) == x->branch);
     summary_none(f);
     if (branch_is_refused(b) || branch_error(b)) {
-        x->label = TRIAL_FAILED;
+        trial_failed(x, branch_failure(b));
     } else if (branch_is_nonfinite(b)) {
         x->label = TRIAL_DIVERGED;
     } else {

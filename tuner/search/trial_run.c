@@ -5,6 +5,8 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #define OVERLAP 0.01 /* of a trial: what takes more is overlapped */
 
@@ -16,8 +18,10 @@ static void refused(struct judge *j, struct trial *x, branch_id parent)
 {
     struct trials *all = j->trials;
     struct trial *worst = judge_slowest_live(j, x);
-    enum err err = branch_error(board_branch(all->c, x->branch));
+    char why[RECORD_TEXT_MAX];
 
+    snprintf(why, sizeof(why), "%s",
+             branch_failure(board_branch(all->c, x->branch)));
     board_free(all->c, x->branch, "refused");
     x->branch = BRANCH_NONE;
     if (x->again)
@@ -31,11 +35,9 @@ static void refused(struct judge *j, struct trial *x, branch_id parent)
         if (trial_fork(all->c, x, parent))
             return;
     }
-    x->label = TRIAL_FAILED;
+    trial_failed(x, why);
     x->judged = true;
     trial_end(all->c, x);
-    board_decision(all->c, "memory", "no memory for trial %u: %s", x->number,
-                   err_text(err));
 }
 
 /* Whether some other trial was run without trouble. */
@@ -85,6 +87,7 @@ static bool wound_up(struct judge *j, struct trial *x, const struct branch *b)
 {
     struct board *c = j->trials->c;
     enum trial_label *label = &x->label;
+    char why[RECORD_TEXT_MAX];
 
     if (branch_slices_out(b)) {
         /* Where a cut falls depends on a clock. */
@@ -92,10 +95,13 @@ static bool wound_up(struct judge *j, struct trial *x, const struct branch *b)
             board_cut(c, branch_number(b));
         return false;
     }
+    memcpy(why, x->reason, sizeof(why));
     judge_trial(j, x, b);
     if (*label != TRIAL_DIVERGED &&
-        (*label != TRIAL_FAILED || err_may_pass(branch_error(b))))
+        (*label != TRIAL_FAILED || err_may_pass(branch_error(b)))) {
         *label = TRIAL_STOPPED;
+        memcpy(x->reason, why, sizeof(x->reason));
+    }
     x->news = true;
     trial_free(c, x, "it cannot win");
     return true;

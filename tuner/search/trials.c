@@ -4,6 +4,7 @@
 #include "tuner/core/suggest.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 void trials_init(struct trials *t, struct board *c, const struct space *space,
@@ -148,6 +149,16 @@ void trial_record(struct board *c, const struct trial *x, enum record_kind kind)
     r->figures = x->figures;
     r->suggestion = x->suggestion;
     memcpy(r->reason, x->reason, sizeof(r->reason));
+    if (kind == RECORD_TRIAL_ENDED && x->label == TRIAL_FAILED)
+        board_decision(c, "trial", "trial %u failed: %.400s", x->number,
+                       x->reason);
+}
+
+void trial_failed(struct trial *x, const char *why)
+{
+    assert(why);
+    x->label = TRIAL_FAILED;
+    snprintf(x->reason, sizeof(x->reason), "%s", why);
 }
 
 void trial_end(struct board *c, struct trial *x)

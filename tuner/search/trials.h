@@ -107,9 +107,12 @@ bool trial_fork(struct board *c, struct trial *x, branch_id from);
  * @json over. */
 void trial_begun(struct trials *t, struct trial *x);
 
-/* Records @x as it is. */
+/* Records @x as it is; the end of one that failed as a decision, too. */
 void trial_record(struct board *c, const struct trial *x,
                   enum record_kind kind);
+
+/* @x has failed, not diverged, since @why. */
+void trial_failed(struct trial *x, const char *why);
 
 /* Records the end of @x; at most once. Its branch stays. */
 void trial_end(struct board *c, struct trial *x);

@@ -6,6 +6,7 @@
 #include "tuner/core/lifecycle.h"
 #include "tuner/core/stops.h"
 #include "tuner/core/suggest.h"
+#include "tuner/search/failures.h"
 #include "tuner/search/summary.h"
 #include "tuner/strategies/choice.h"
 #include "tuner/strategies/contest_ask.h"
@@ -411,10 +412,11 @@ static void refused(struct contest *ct, struct contestant *x,
                     const struct branch *b)
 {
     struct board *c = ct->c;
-    enum err err = branch_error(b);
+    char why[RECORD_TEXT_MAX];
     bool others;
 
     assert(branch_is_refused(b));
+    snprintf(why, sizeof(why), "%s", branch_failure(b));
     board_free(c, branch_number(b), "refused");
     x->t->branch = BRANCH_NONE;
     if (make_room(ct, x) || lifecycle_made_room(c)) {
@@ -442,13 +444,10 @@ static void refused(struct contest *ct, struct contestant *x,
     }
     if (ct->leader == 0 && !others) {
         lifecycle_end(c, RUN_FAILED, "limit",
-                      "no memory for a second copy of the model: %s",
-                      err_text(err));
+                      "no memory for a second copy of the model: %.320s", why);
         return;
     }
-    board_decision(c, "memory", "no memory for trial %u: %s", contest_number(x),
-                   err_text(err));
-    x->t->label = TRIAL_FAILED;
+    trial_failed(x->t, why);
     ct->refused++;
     put_out(ct, x, "refused");
 }
@@ -688,13 +687,11 @@ static void broken(struct contest *ct, struct contestant *x)
         troubled(ct, x, branch_error(b));
         return;
     }
-    x->t->label = branch_is_nonfinite(b) ? TRIAL_DIVERGED : TRIAL_FAILED;
     ct->refused = branch_error(b) == ERR_LIMIT ? ct->refused + 1 : 0;
-    if (!branch_is_nonfinite(b))
-        board_decision(ct->c, "trial", "trial %u failed: %.200s",
-                       contest_number(x),
-                       branch_error(b) == ERR_LIMIT ? "no memory for its test"
-                                                    : board_failure(ct->c));
+    if (branch_is_nonfinite(b))
+        x->t->label = TRIAL_DIVERGED;
+    else
+        trial_failed(x->t, branch_failure(b));
     put_out(ct, x, trial_label_name(x->t->label));
 }
 
@@ -836,8 +833,11 @@ void contest_finish(struct contest *ct, struct contestant *winner,
 
 void contest_failed(struct contest *ct)
 {
-    lifecycle_end(
-        ct->c, RUN_FAILED, "diverged",
-        "no setting that was tried makes progress: widen the ranges of "
-        "the tunables");
+    struct failures failures = failures_of(&ct->trials);
+
+    if (!failures_end(ct->c, &failures))
+        lifecycle_end(
+            ct->c, RUN_FAILED, "diverged",
+            "no setting that was tried makes progress: widen the ranges of "
+            "the tunables");
 }

@@ -8,6 +8,7 @@
 #include "tuner/board/strategy.h"
 #include "tuner/core/lifecycle.h"
 #include "tuner/core/stops.h"
+#include "tuner/search/failures.h"
 #include "tuner/strategies/choice.h"
 #include "tuner/strategies/mltuner_saved.h"
 
@@ -302,7 +303,7 @@ static void fork_start(struct mltuner *s)
         s->forked = branch_number(b);
     }
     if (branch_is_refused(b)) {
-        board_set_error(c, branch_number(b), ERR_LIMIT);
+        board_set_error(c, branch_number(b), ERR_LIMIT, branch_failure(b));
         choice_broken(c, b);
         return;
     }
@@ -681,37 +682,15 @@ static void adopt_finalist(struct mltuner *s, struct finalist *x)
     after_epoch(s, &last);
 }
 
-static uint32_t failed_trials(const struct mltuner *s)
-{
-    const struct trials *t = &s->search.trials;
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < t->n; i++)
-        n += t->list[i].label == TRIAL_FAILED;
-    return n;
-}
-
 /* A search that some setting has to come from found none. Failures (of the
  * application, of memory) are told: they say what is to be mended. */
 static void end_without_setting(struct mltuner *s)
 {
     struct board *c = s->c;
-    uint32_t failed = failed_trials(s), tried = s->search.trials.n;
-    const char *why = board_failure(c)[0] ? board_failure(c)
-                                          : "no memory for a copy of the model";
+    struct failures failures = failures_of(&s->search.trials);
 
     close_search(s, 0, "no setting made progress");
-    if (failed && failed == tried)
-        lifecycle_end(
-            c, RUN_FAILED, board_failure(c)[0] ? "app" : "limit",
-            "all %u settings that were tried failed, the last: %.300s", tried,
-            why);
-    else if (failed)
-        lifecycle_end(c, RUN_FAILED, "diverged",
-                      "no setting that was tried makes progress, and %u of %u "
-                      "failed, the last: %.300s",
-                      failed, tried, why);
-    else
+    if (!failures_end(c, &failures))
         lifecycle_end(
             c, RUN_FAILED, "diverged",
             s->rescue ? "training diverged, and no other setting that was "
@@ -900,7 +879,7 @@ static void go_on(struct mltuner *s)
     }
     b = forked_again(s);
     if (b && branch_is_refused(b)) {
-        board_set_error(c, branch_number(b), ERR_LIMIT);
+        board_set_error(c, branch_number(b), ERR_LIMIT, branch_failure(b));
         choice_broken(c, b);
     }
     if (!b || !branch_is_live(b))
