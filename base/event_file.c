@@ -1,6 +1,7 @@
 #include "base/event_file.h"
 
 #include "base/crc32c.h"
+#include "base/protobuf.h"
 
 #include <assert.h>
 #include <string.h>
@@ -71,16 +72,21 @@ static uint32_t masked(const void *data, size_t len)
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-static void put_record(struct text *out, const struct message *m)
+static void put_data(struct text *out, const void *data, size_t len)
 {
     struct message head = {.len = 0}, tail = {.len = 0};
 
-    put_little(&head, m->len, 8);
+    put_little(&head, len, 8);
     put_little(&head, masked(head.data, 8), 4);
-    put_little(&tail, masked(m->data, m->len), 4);
+    put_little(&tail, masked(data, len), 4);
     text_add(out, (const char *)head.data, head.len);
-    text_add(out, (const char *)m->data, m->len);
+    text_add(out, data, len);
     text_add(out, (const char *)tail.data, tail.len);
+}
+
+static void put_record(struct text *out, const struct message *m)
+{
+    put_data(out, m->data, m->len);
 }
 
 /* Event: wall_time 1, step 2, file_version 3, summary 5, session_log 7. A step
@@ -122,4 +128,45 @@ void event_scalar(struct text *out, double wall_s, uint64_t step,
     put_varint(&event, step);
     put_bytes(&event, 5, summary.data, summary.len);
     put_record(out, &event);
+}
+
+/* What TensorBoard's hparams plug-in expects beside its data: one float, 0
+ * (plugins/hparams/metadata.py, NULL_TENSOR). TensorProto: dtype 1 (DT_FLOAT is
+ * 1), tensor_shape 2 (dim 2, its size 1), float_val 5. */
+static void add_null_tensor(struct text *value)
+{
+    struct text tensor = {0}, shape = {0}, dim = {0};
+    static const char zero[4];
+
+    protobuf_int(&dim, 1, 1);
+    protobuf_message(&shape, 2, &dim);
+    protobuf_int(&tensor, 1, 1);
+    protobuf_message(&tensor, 2, &shape);
+    protobuf_bytes(&tensor, 5, zero, sizeof(zero));
+    protobuf_message(value, 8, &tensor);
+}
+
+/* Summary.Value: tag 1, tensor 8, metadata 9; SummaryMetadata: plugin_data 1
+ * (plugin_name 1, content 2), data_class 4 (DATA_CLASS_TENSOR is 2). */
+void event_hparams(struct text *out, double wall_s, const char *tag,
+                   struct text *data)
+{
+    struct text event = {0}, summary = {0}, value = {0}, metadata = {0},
+                plugin = {0};
+
+    protobuf_string(&plugin, 1, "hparams");
+    protobuf_message(&plugin, 2, data);
+    protobuf_message(&metadata, 1, &plugin);
+    protobuf_int(&metadata, 4, 2);
+    protobuf_string(&value, 1, tag);
+    add_null_tensor(&value);
+    protobuf_message(&value, 9, &metadata);
+    protobuf_message(&summary, 1, &value);
+    protobuf_double(&event, 1, wall_s);
+    protobuf_message(&event, 5, &summary);
+    if (text_lost(&event)) /* no memory: @out is to say so */
+        text_join(out, &event);
+    else
+        put_data(out, text_so_far(&event), text_length(&event));
+    text_deinit(&event);
 }

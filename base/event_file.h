@@ -26,4 +26,9 @@ void event_restart(struct text *out, double wall_s);
 void event_scalar(struct text *out, double wall_s, uint64_t step,
                   const char *tag, double value);
 
+/* @data, a message of the plug-in "hparams", as metadata of @tag, which is how
+ * it reads them. @data is released and empty then. */
+void event_hparams(struct text *out, double wall_s, const char *tag,
+                   struct text *data);
+
 #endif

@@ -1,7 +1,7 @@
 #include "apps/onnx/onnx_graph.h"
 
-#include "apps/onnx/protobuf.h"
 #include "base/mem.h"
+#include "base/protobuf.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -87,7 +87,8 @@ static enum err write_folder(const struct export_work *w, const char *out,
     if (!err)
         err = folder_make(tmp, f);
     if (!err)
-        err = work_on(w, &(struct export_target){.path = tmp}, f);
+        err =
+            work_on(w, &(struct export_target){.path = tmp, .place = path}, f);
     if (!err)
         err = folder_publish(tmp, path, f);
     if (err)

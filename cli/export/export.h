@@ -56,8 +56,9 @@ struct zip;
 
 /* Destination of a format. */
 struct export_target {
-    FILE *out;        /* of one file, or an archive of many; borrowed */
-    const char *path; /* an empty folder instead; NULL: out */
+    FILE *out;         /* of one file, or an archive of many; borrowed */
+    const char *path;  /* an empty folder instead; NULL: out */
+    const char *place; /* absolute: where that folder will be; NULL: out */
     /* In an archive: its folder; the time of its files. */
     const char *prefix;
     int64_t mtime_s;
@@ -74,6 +75,12 @@ enum err export_file(const struct export_target *t, const char *name,
 
 /* After the last file of an archive. */
 enum err export_archive_end(const struct export_target *t, struct fault *f);
+
+/* All files of the folder @dir, a model's, as WITHIN/NAME ("": as NAME). A link
+ * among them, or another kind of file, is refused before any is written.
+ * Errors: those of export_file, ERR_FORMAT. */
+enum err export_files(const char *dir, const char *within,
+                      const struct export_target *t, struct fault *f);
 
 /* A model folder to export, and its model.json. */
 struct export_model {

@@ -6,10 +6,13 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "base/text.h"
+#include "cli/export/mlflow_name.h"
 #include "cli/state/job.h"
 
 #include <math.h>
 #include <string.h>
+
+#include <unistd.h>
 
 #define EXPERIMENT "1"
 
@@ -143,30 +146,45 @@ static enum err put_params(const struct mlflow *m, const char *id,
 }
 
 struct meta {
-    const struct export_source *s;
+    const struct mlflow *m;
     const char *id, *name;
     int status;
     double began_s, ended_s; /* NAN: not yet */
 };
+
+/* Where MLflow is to look for artefacts of run @id: of an archive, from the
+ * folder in which it was unpacked. */
+static void put_artefacts(FILE *out, const struct export_target *t,
+                          const char *id)
+{
+    struct text uri = {0};
+
+    text_printf(&uri, "%s/" EXPERIMENT "/%s/artifacts",
+                t->place ? t->place : t->prefix, id);
+    put_quoted(out, "artifact_uri", text_so_far(&uri));
+    text_deinit(&uri);
+}
 
 static enum err write_meta(const void *ctx, FILE *out, struct fault *f)
 {
     const struct meta *meta = ctx;
 
     (void)f;
+    put_artefacts(out, meta->m->t, meta->id);
     fprintf(out,
-            "artifact_uri: ''\nentry_point_name: ''\nexperiment_id: '%s'\n"
+            "entry_point_name: ''\nexperiment_id: '%s'\n"
             "lifecycle_stage: active\nrun_id: %s\nrun_uuid: %s\n",
             EXPERIMENT, meta->id, meta->id);
     put_quoted(out, "run_name", meta->name);
     fprintf(out,
             "source_name: ''\nsource_type: 4\nsource_version: ''\n"
             "start_time: %lld\nstatus: %d\ntags: []\nuser_id: ''\n",
-            milliseconds(meta->s, meta->began_s), meta->status);
+            milliseconds(meta->m->s, meta->began_s), meta->status);
     if (isnan(meta->ended_s))
         fputs("end_time: null\n", out);
     else
-        fprintf(out, "end_time: %lld\n", milliseconds(meta->s, meta->ended_s));
+        fprintf(out, "end_time: %lld\n",
+                milliseconds(meta->m->s, meta->ended_s));
     return ERR_OK;
 }
 
@@ -236,33 +254,6 @@ static enum err write_extra_epochs(const void *ctx, FILE *out, struct fault *f)
     return ERR_OK;
 }
 
-static bool same_file(const char *a, const char *b)
-{
-    while (*a && (*a == '/' ? '.' : *a) == (*b == '/' ? '.' : *b)) {
-        a++;
-        b++;
-    }
-    return !*a && !*b;
-}
-
-/* A name of a file: those that differ by '/' and '.' alone get a number. */
-static void extra_name(const struct extras *names, uint32_t index,
-                       const char *prefix, char *out, size_t size)
-{
-    const char *name = names->name[index];
-    bool taken = false;
-
-    for (uint32_t i = 0; i < index; i++)
-        taken |= same_file(names->name[i], name);
-    if (taken)
-        snprintf(out, size, "%s%s_%u", prefix, name, index);
-    else
-        snprintf(out, size, "%s%s", prefix, name);
-    for (; *out; out++)
-        if (*out == '/')
-            *out = '.';
-}
-
 /* A file without a value is none that MLflow can read. */
 static bool epochs_have(const struct history *h, size_t extra)
 {
@@ -294,10 +285,10 @@ static enum err put_extras(const struct mlflow *m, struct fault *f)
     for (uint32_t i = 0; i < names->len && !err; i++) {
         const struct extra_file x = {m->s, (int)i};
 
-        extra_name(names, i, "values.", name, sizeof(name));
+        mlflow_name(names, i, "values.", name, sizeof(name));
         if (lineage_has(m->s, i))
             err = put_in(m, m->parent, "metrics", name, write_extra, &x, f);
-        extra_name(names, i, "epoch_values.", name, sizeof(name));
+        mlflow_name(names, i, "epoch_values.", name, sizeof(name));
         if (!err && epochs_have(&m->s->run->history, i))
             err = put_in(m, m->parent, "metrics", name, write_extra_epochs, &x,
                          f);
@@ -344,11 +335,28 @@ static int status_of_run(const struct history *h)
     return history_end(h)->status == RUN_FAILED ? STATUS_FAILED : STATUS_KILLED;
 }
 
+/* The model's folder, where it still is; the tag says where it was. */
+static enum err put_model(const struct mlflow *m, const char *model,
+                          struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    enum err err;
+
+    if (!model[0])
+        return ERR_OK;
+    err = put_word(m, m->parent, "tags", "mltune.model", model, f);
+    if (err || file_join(path, model, MODEL_FILE, NULL) ||
+        access(path, F_OK) != 0)
+        return err;
+    snprintf(path, sizeof(path), EXPERIMENT "/%s/artifacts/model", m->parent);
+    return export_files(model, path, m->t, f);
+}
+
 static enum err put_run(const struct mlflow *m, struct fault *f)
 {
     const char *model = json_text_at(m->s->run->result, "/model");
     const struct history *h = &m->s->run->history;
-    struct meta meta = {m->s,
+    struct meta meta = {m,
                         m->parent,
                         m->s->run->name,
                         status_of_run(h),
@@ -364,8 +372,8 @@ static enum err put_run(const struct mlflow *m, struct fault *f)
     }
     if (!err)
         err = put_word(m, m->parent, "tags", "mltune.run", m->s->run->id, f);
-    if (!err && model[0])
-        err = put_word(m, m->parent, "tags", "mltune.model", model, f);
+    if (!err)
+        err = put_model(m, model, f);
     if (!err)
         err = put_in(m, m->parent, "metrics", "loss", write_losses, m, f);
     if (!err)
@@ -406,7 +414,7 @@ static enum err put_trial(const struct mlflow *m, const struct history_trial *t,
 {
     char id[ID_LEN + 1], name[32];
     struct meta meta = {
-        m->s, id, name, status_of_trial(t), t->started_at_s, t->ended_at_s};
+        m, id, name, status_of_trial(t), t->started_at_s, t->ended_at_s};
     double at_s = isnan(t->ended_at_s) ? t->started_at_s : t->ended_at_s;
     enum err err;
 

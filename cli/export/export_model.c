@@ -133,13 +133,19 @@ static enum err put_folder(const char *dir, const char *within, int depth,
     return err;
 }
 
+enum err export_files(const char *dir, const char *within,
+                      const struct export_target *t, struct fault *f)
+{
+    /* An archive that is refused half way is broken off: all before it. */
+    enum err err = put_folder(dir, within, 0, NULL, f);
+
+    return err ? err : put_folder(dir, within, 0, t, f);
+}
+
 static enum err write_folder(const struct export_model *m,
                              const struct export_target *t, struct fault *f)
 {
-    /* An archive that is refused half way is broken off: all before it. */
-    enum err err = put_folder(m->dir, "", 0, NULL, f);
-
-    return err ? err : put_folder(m->dir, "", 0, t, f);
+    return export_files(m->dir, "", t, f);
 }
 
 const struct export_ops export_folder = {

@@ -1,6 +1,9 @@
-/* TensorBoard: event files, two runs in a folder (cli/state/scalars.h). */
+/* TensorBoard: event files, two runs in a folder (cli/state/scalars.h), and a
+ * run for each trial (cli/state/hparams.h). */
 #include "cli/export/export.h"
+#include "cli/state/hparams.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 
 enum { PIECE = 64 * 1024 }; /* bytes of events that wait for the stream */
@@ -81,6 +84,55 @@ static enum err write_events(const void *ctx, FILE *out, struct fault *f)
     return err;
 }
 
+/* ---- settings, for the plug-in hparams ----------------------------------- */
+
+struct hparams_file {
+    struct scalars scalars;
+    size_t trial; /* its index; SIZE_MAX: the experiment */
+};
+
+static enum err write_hparams(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct hparams_file *file = ctx;
+    struct text events = {0};
+    enum err err = file->trial == SIZE_MAX
+                       ? hparams_experiment(&file->scalars, &events)
+                       : hparams_session(&file->scalars, &events, file->trial);
+
+    if (!err && text_lost(&events))
+        err = ERR_NOMEM;
+    if (err)
+        fault_set(f, err, "%s", err_text(err));
+    else
+        fwrite(text_so_far(&events), 1, text_length(&events), out);
+    text_deinit(&events);
+    return err;
+}
+
+static enum err put_sessions(const struct export_source *s,
+                             const struct export_target *t, struct fault *f)
+{
+    const struct history *h = &s->run->history;
+    struct hparams_file file = {export_scalars(s), SIZE_MAX};
+    char name[128];
+    enum err err = ERR_OK;
+
+    snprintf(name, sizeof(name), HPARAMS_FOLDER "/" SCALARS_FILE,
+             file.scalars.began_s);
+    if (hparams_known(&file.scalars))
+        err = export_file(t, name, write_hparams, &file, f);
+    for (size_t i = 0; i < history_trials_len(h) && !err; i++) {
+        struct trial_told told = scalars_told(&file.scalars, i);
+
+        file.trial = i;
+        snprintf(name, sizeof(name), HPARAMS_TRIAL "/" SCALARS_FILE,
+                 told.number, file.scalars.began_s);
+        if (told.ended)
+            err = export_file(t, name, write_hparams, &file, f);
+    }
+    return err;
+}
+
 static enum err tensorboard_write(const struct export_source *s,
                                   const struct export_target *t,
                                   struct fault *f)
@@ -94,13 +146,16 @@ static enum err tensorboard_write(const struct export_source *s,
     snprintf(name, sizeof(name), "training/" SCALARS_FILE, began);
     err = export_file(t, name, write_events, &training, f);
     snprintf(name, sizeof(name), "trials/" SCALARS_FILE, began);
-    return err ? err : export_file(t, name, write_events, &trials, f);
+    if (!err)
+        err = export_file(t, name, write_events, &trials, f);
+    return err ? err : put_sessions(s, t, f);
 }
 
 const struct export_ops export_tensorboard = {
     .name = "tensorboard",
     .summary =
-        "a log folder: `training` by clock and epoch, `trials` by number",
+        "a log folder: `training` by clock and epoch, `trials` by number, "
+        "`hparams` by setting",
     .folder = true,
     .write = tensorboard_write,
 };

@@ -3,6 +3,7 @@
 #include "base/clock_io.h"
 #include "base/disk_io.h"
 #include "base/mem.h"
+#include "cli/state/hparams.h"
 
 #include <assert.h>
 #include <math.h>
@@ -26,7 +27,8 @@ enum err tensorboard_init(struct tensorboard *t, const char *folder,
                               .scalars = {h, began_s},
                               .training.fd = -1,
                               .trials.fd = -1,
-                              .trials_open = 1};
+                              .trials_open = 1,
+                              .sessions_open = 1};
     return t->folder ? ERR_OK : ERR_NOMEM;
 }
 
@@ -306,7 +308,7 @@ static bool is_due(const struct tensorboard *t, uint32_t number, size_t *i)
     *i = history_trial_index(t->scalars.h, number);
     if (*i == SIZE_MAX) /* it gave way */
         t->has_trial[number] = TRIAL_WRITTEN;
-    return *i != SIZE_MAX && history_trial_at(t->scalars.h, *i).ended;
+    return *i != SIZE_MAX && scalars_told(&t->scalars, *i).ended;
 }
 
 static enum err put_trials(struct tensorboard *t, struct tensorboard_file *file,
@@ -359,16 +361,99 @@ static enum err write_trials(struct tensorboard *t, struct fault *f)
     return err;
 }
 
+/* ---- settings, for the plug-in hparams ----------------------------------- */
+
+/* The file of @part of the folder, whole: @write's, given @i. One that an
+ * earlier process left is overwritten: it says the same. */
+static enum err put_whole(struct tensorboard *t, const char *part,
+                          enum err (*write)(const struct scalars *s,
+                                            struct text *out, size_t i),
+                          size_t i, struct fault *f)
+{
+    char folder[FILE_PATH_MAX], name[64];
+    struct tensorboard_file file = {.fd = -1};
+    enum err err = file_join(folder, t->folder, part, f);
+
+    snprintf(name, sizeof(name), SCALARS_FILE, t->scalars.began_s);
+    if (!err)
+        err = folder_make(folder, f);
+    if (!err)
+        err = file_join(file.path, folder, name, f);
+    if (err)
+        return err;
+    file.fd = disk_system()->open(
+        file.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, DISK_SHARED);
+    if (file.fd < 0)
+        return fault_errno(f, ERR_IO, errno, "%s", file.path);
+    text_reset(&t->events);
+    err = write(&t->scalars, &t->events, i);
+    if (err)
+        fault_set(f, err, "%s: out of memory", file.path);
+    else
+        err = put(&file, &t->events, f);
+    close_file(&file);
+    if (err)
+        file_remove(file.path);
+    text_reset(&t->events);
+    return err;
+}
+
+static enum err write_experiment(const struct scalars *s, struct text *out,
+                                 size_t i)
+{
+    (void)i;
+    return hparams_experiment(s, out);
+}
+
+/* Trial @number, once it is over. */
+static enum err put_session(struct tensorboard *t, uint32_t number,
+                            struct fault *f)
+{
+    size_t i = history_trial_index(t->scalars.h, number);
+    char part[64];
+    enum err err = ERR_OK;
+
+    if (i != SIZE_MAX && !scalars_told(&t->scalars, i).ended)
+        return ERR_OK;
+    snprintf(part, sizeof(part), HPARAMS_TRIAL, number);
+    if (i != SIZE_MAX) /* else it gave way */
+        err = put_whole(t, part, hparams_session, i, f);
+    t->session[number] = !err;
+    return err;
+}
+
+static enum err write_sessions(struct tensorboard *t, struct fault *f)
+{
+    uint32_t made = history_trials_made(t->scalars.h);
+    enum err err = ERR_OK;
+
+    if (!t->experiment && hparams_known(&t->scalars)) {
+        err = put_whole(t, HPARAMS_FOLDER, write_experiment, 0, f);
+        t->experiment = !err;
+    }
+    made = made < TENSORBOARD_SESSIONS_MAX ? made : TENSORBOARD_SESSIONS_MAX;
+    for (uint32_t n = t->sessions_open; n <= made && !err; n++)
+        if (!t->session[n])
+            err = put_session(t, n, f);
+    while (t->sessions_open <= made && t->session[t->sessions_open])
+        t->sessions_open++;
+    return err;
+}
+
 /* ---- the whole ----------------------------------------------------------- */
 
 enum err tensorboard_write(struct tensorboard *t, struct fault *f)
 {
-    enum err err, other;
+    enum err (*const part[])(struct tensorboard * t, struct fault * f) = {
+        write_training, write_trials, write_sessions};
+    enum err err = ERR_OK, other;
 
     assert(t->folder);
-    err = write_training(t, f);
-    other = write_trials(t, err ? NULL : f);
-    return err ? err : other;
+    for (size_t i = 0; i < sizeof(part) / sizeof(*part); i++) {
+        other = part[i](t, err ? NULL : f);
+        err = err ? err : other;
+    }
+    return err;
 }
 
 void tensorboard_deinit(struct tensorboard *t)

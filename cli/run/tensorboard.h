@@ -11,6 +11,9 @@
  * that what was before counts no more, says everything anew, and takes the
  * place of the old one. So it does when a run is resumed.
  *
+ * FOLDER/hparams says what the tunables are, and has a folder for each of the
+ * first trials (cli/state/hparams.h), which is written when the trial ends.
+ *
  * Points of progress are those that the history keeps: of a branch with very
  * many, several windows are one point. One owner thread.
  */
@@ -19,6 +22,10 @@
 
 #include "base/file_io.h"
 #include "cli/state/scalars.h"
+
+/* Trials, by number, that have a folder of their own: of more TensorBoard gets
+ * slow, and an export has all. */
+enum { TENSORBOARD_SESSIONS_MAX = 1024 };
 
 /* One of the two files. */
 struct tensorboard_file {
@@ -42,8 +49,11 @@ struct tensorboard {
     struct tensorboard_place at;
     unsigned char *has_trial; /* owned: by number; whether the file has it */
     size_t trial_capacity;
-    uint32_t trials_open; /* all below it are in the file; from 1 */
-    struct text events;   /* that are about to be written */
+    uint32_t trials_open;   /* all below it are in the file; from 1 */
+    bool experiment;        /* is written */
+    uint32_t sessions_open; /* all below it are written; from 1 */
+    bool session[TENSORBOARD_SESSIONS_MAX + 1]; /* by number; is written */
+    struct text events; /* that are about to be written */
 };
 
 /* The files of the run whose history is @h (borrowed, for its life), which

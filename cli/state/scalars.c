@@ -95,16 +95,31 @@ void scalars_point(const struct scalars *s, struct text *out,
     put_extras(s, out, wall, p->clock, "values", p->extra);
 }
 
-enum err scalars_trial(const struct scalars *s, struct text *out, size_t i)
+struct trial_told scalars_told(const struct scalars *s, size_t i)
 {
     struct history_trial trial = history_trial_at(s->h, i);
-    const struct record_trial *t = &trial.t;
-    double wall = scalars_wall(s, trial.started_at_s);
+    const struct trial_figures *figures = &trial.t.figures;
 
-    event_scalar(out, wall, t->trial, "trial/speed", t->figures.speed);
-    event_scalar(out, wall, t->trial, "trial/seconds", t->figures.seconds);
-    if (t->figures.points)
-        event_scalar(out, wall, t->trial, "trial/loss",
-                     t->figures.loss[t->figures.points - 1]);
-    return put_setting(out, wall, t->trial, history_trial_setting(s->h, i));
+    return (struct trial_told){
+        .number = trial.t.trial,
+        .search = trial.t.search,
+        .ended = trial.ended,
+        .label = trial.t.label,
+        .began_s = scalars_wall(s, trial.started_at_s),
+        .ended_s = scalars_wall(s, trial.ended_at_s),
+        .speed = figures->speed,
+        .seconds = figures->seconds,
+        .loss = figures->points ? figures->loss[figures->points - 1] : NAN};
+}
+
+enum err scalars_trial(const struct scalars *s, struct text *out, size_t i)
+{
+    struct trial_told t = scalars_told(s, i);
+
+    event_scalar(out, t.began_s, t.number, "trial/speed", t.speed);
+    event_scalar(out, t.began_s, t.number, "trial/seconds", t.seconds);
+    if (!isnan(t.loss))
+        event_scalar(out, t.began_s, t.number, "trial/loss", t.loss);
+    return put_setting(out, t.began_s, t.number,
+                       history_trial_setting(s->h, i));
 }

@@ -38,6 +38,16 @@ bool scalars_has_epoch(const struct scalars *s, uint32_t epoch, branch_id of);
 void scalars_point(const struct scalars *s, struct text *out,
                    const struct lineage_point *p);
 
+/* What is said of a trial; times since 1970. */
+struct trial_told {
+    uint32_t number, search;
+    bool ended;
+    enum trial_label label;
+    double began_s, ended_s;     /* while it runs: of no meaning */
+    double speed, seconds, loss; /* the last loss; NAN: none */
+};
+struct trial_told scalars_told(const struct scalars *s, size_t i);
+
 /* Trial @i of the history's list. */
 enum err scalars_trial(const struct scalars *s, struct text *out, size_t i);
 

@@ -92,6 +92,67 @@ def scalars(path):
     return found
 
 
+def each(data, field):
+    """All values of a field that repeats."""
+    return [value for number, value in message(data) if number == field]
+
+
+def protobuf_value(data):
+    """google.protobuf.Value, a number or a text."""
+    (field, value), = message(data)
+    return value if field == 2 else value.decode()
+
+
+def hparams(path):
+    """What a file says to TensorBoard's plug-in hparams: the message by its name
+    (plugins/hparams/plugin_data.proto), and the scalars by their tags."""
+    told, measures = {}, {}
+    for record in list(tfrecords(path.read_bytes()))[1:]:
+        value = dict(message(dict(message(dict(message(record))[5]))[1]))
+        tag = value[1].decode()
+        if 9 not in value:
+            measures[tag] = value[2]
+            continue
+        metadata = dict(message(value[9]))
+        plugin = dict(message(metadata[1]))
+        tensor = dict(message(value[8]))
+        assert (metadata[4], plugin[1]) == (2, b"hparams")
+        assert (tensor[1], tensor[5]) == (1, bytes(4))
+        (field, data), = message(plugin[2])
+        name = {2: "experiment", 3: "session_start_info",
+                4: "session_end_info"}[field]
+        assert tag == "_hparams_/" + name
+        told[name] = data
+    return told, measures
+
+
+def tunables_of(experiment):
+    """Name, type, and the domain: its ends, or its values."""
+    found = {}
+    for info in each(experiment, 4):
+        known = dict(message(info))
+        domain = None
+        if 6 in known:
+            domain = tuple(value for _, value in message(known[6]))
+        elif 5 in known:
+            domain = [protobuf_value(v) for v in each(known[5], 1)]
+        found[known[1].decode()] = known.get(4, 0), domain
+    return found
+
+
+def session_of(path):
+    """Setting, measures, status, and when it began and ended."""
+    told, measures = hparams(path)
+    start, end = told["session_start_info"], dict(message(
+        told["session_end_info"]))
+    setting = {}
+    for entry in each(start, 1):
+        pair = dict(message(entry))
+        setting[pair[1].decode()] = protobuf_value(pair[2])
+    began, = each(start, 5)
+    return setting, measures, end[1], began, end[2]
+
+
 class Export(Case):
     def setUp(self):
         super().setUp()
@@ -179,6 +240,54 @@ class Export(Case):
                         f"print(len(a.Scalars('epoch/loss')))",
                         str(self.done.result["epochs"]))
 
+    def test_hparams(self):
+        """What TensorBoard's table of settings is made of, by the format's
+        description; by its own backend if that is there."""
+        self.export("tensorboard", "--out", "logs")
+        root = self.folder / "logs/hparams"
+        path, = root.glob("events*")
+        told, measures = hparams(path)
+        self.assertEqual((list(told), measures), (["experiment"], {}))
+        experiment = told["experiment"]
+        known = tunables_of(experiment)
+        rate = known["learning_rate"]
+        self.assertEqual(rate[0], 3)
+        self.assertEqual(rate[1], (
+            mlr_config()["tunables"]["learning_rate"]["min"],
+            mlr_config()["tunables"]["learning_rate"]["max"]))
+        self.assertEqual(known["batch_size"], (3, [16, 64]))
+        tags = [dict(message(dict(message(info))[1]))[2].decode()
+                for info in each(experiment, 5)]
+        self.assertIn("trial/speed", tags)
+        trials = self.trials()
+        self.assertEqual({p.name for p in root.glob("trial-*")},
+                         {f"trial-{t['trial']}" for t in trials})
+        statuses = {"converging": 1, "unstable": 1, "stopped": 1,
+                    "diverged": 2, "failed": 2, "interrupted": 0}
+        for trial in trials:
+            path, = (root / f"trial-{trial['trial']}").iterdir()
+            setting, measures, status, began, ended = session_of(path)
+            self.assertEqual(setting, trial["setting"])
+            self.assertLessEqual(set(setting), set(known))
+            self.assertLessEqual(set(measures), set(tags))
+            self.assertEqual(measures["trial/search"], trial["search"])
+            self.assertEqual(status, statuses[trial["label"]])
+            self.assertGreater(began, 1e9)
+            self.assertLessEqual(began, ended)
+            if isinstance(trial["speed"], float):
+                self.assertAlmostEqual(measures["trial/speed"], trial["speed"],
+                                       delta=1e-6 * abs(trial["speed"]))
+            else:
+                self.assertNotIn("trial/speed", measures)
+        self.check_with(
+            "tensorboard.plugins.hparams.metadata",
+            f"import pathlib; from tensorboard.backend.event_processing."
+            f"event_accumulator import EventAccumulator as A; "
+            f"a = A({str(root)!r}); a.Reload(); "
+            f"c = a.PluginTagToContent('hparams')[m.EXPERIMENT_TAG]; "
+            f"print(len(m.parse_experiment_plugin_data(c).hparam_infos))",
+            str(len(known)))
+
     def check_with(self, module, code, expected):
         """What the program itself reads, where Debian's Python has it."""
         probe = subprocess.run(
@@ -204,6 +313,15 @@ class Export(Case):
                 runs[json.loads(meta["run_name"])] = (folder, meta)
         parent, meta = runs.pop("small-mlr")
         self.assertEqual(meta["status"], "3")
+        # The model is the run's artefact, where MLflow looks for it.
+        artefacts = parent / "artifacts"
+        self.assertEqual(json.loads(meta["artifact_uri"]), str(artefacts))
+        model = pathlib.Path(self.done.result["model"])
+        self.assertEqual({str(p.relative_to(artefacts)): p.read_bytes()
+                          for p in artefacts.rglob("*") if p.is_file()},
+                         {"model/" + str(p.relative_to(model)): p.read_bytes()
+                          for p in model.rglob("*") if p.is_file()})
+        self.assertTrue((artefacts / "model/model.json").is_file())
         self.assertEqual(len(runs), len(self.trials()))
         last = (parent / "metrics/epoch_loss").read_text().split()[-2]
         self.assertEqual(float(last), self.done.result["loss"])
@@ -218,8 +336,16 @@ class Export(Case):
                 len((folder / "metrics/speed").read_text().split()), 3)
             self.assertLessEqual(int(meta["start_time"]), int(meta["end_time"]))
         self.check_with("mlflow.tracking",
-                        "print(len(m.MlflowClient('file:mlruns')"
-                        ".search_runs(['1'])))", str(len(runs) + 1))
+                        "c = m.MlflowClient('file:mlruns'); "
+                        "print(len(c.search_runs(['1'])), "
+                        f"[a.path for a in c.list_artifacts('{parent.name}')])",
+                        f"{len(runs) + 1} ['model']")
+        # Without its model's folder the run is exported all the same.
+        model.rename(self.folder / "moved")
+        self.export("mlflow", "--out", "without")
+        parent = self.folder / "without/1" / parent.name
+        self.assertEqual((parent / "tags/mltune.model").read_text(), str(model))
+        self.assertFalse((parent / "artifacts").exists())
 
     def test_optuna(self):
         """A log that Optuna replays to the same trials."""
@@ -286,9 +412,12 @@ def assert_archive(case, data, folder, prefix):
              if p.is_file()}
     case.assertEqual(names, {f"{prefix}/{f}" for f in files})
     for name in files:
-        case.assertTrue(filecmp.cmp(
-            folder / name, case.folder / "unpacked" / prefix / name, False),
-            name)
+        one, other = folder / name, case.folder / "unpacked" / prefix / name
+        if name.endswith("meta.yaml"):  # says where the folder is
+            text = one.read_text().replace(str(folder), prefix)
+            case.assertEqual(text, other.read_text())
+        else:
+            case.assertTrue(filecmp.cmp(one, other, False), name)
 
 
 class OverHttp(Service):

@@ -4,7 +4,7 @@ import signal
 
 import test_serve
 from harness import Case, endless_config, mlr_config
-from test_export import message, scalars, tfrecords
+from test_export import hparams, message, scalars, session_of, tfrecords
 
 
 def restarts(path):
@@ -32,6 +32,12 @@ class TensorBoard(Case):
             live = self.events(folder / part)
             self.assertTrue(live)
             self.assertEqual(live, self.events(self.folder / "exported" / part))
+        live, written = (
+            {str(p.relative_to(root / "hparams")): p.read_bytes()
+             for p in (root / "hparams").rglob("events*")}
+            for root in (folder, self.folder / "exported"))
+        self.assertGreater(len(live), 2)
+        self.assertEqual(live, written)
 
     def test_a_run(self):
         """An option; a folder of the run's name, from where it is called."""
@@ -96,7 +102,15 @@ class TensorBoard(Case):
             [step for tag, step, _ in training if tag == "epoch/loss"],
             list(range(1, self.mltune("show", run, "--json").result["epochs"]
                        + 1)))
-        self.events(path.parent.parent / "trials")
+        trials = self.events(path.parent.parent / "trials")
+        folder = path.parent.parent / "hparams"
+        experiment, = folder.glob("events*")
+        self.assertEqual(list(hparams(experiment)[0]), ["experiment"])
+        sessions = {int(p.parent.name.removeprefix("trial-")): session_of(p)
+                    for p in folder.glob("trial-*/*")}
+        self.assertEqual(set(sessions),
+                         {step for tag, step, _ in trials
+                          if tag == "trial/seconds"})
 
     def test_files_that_cannot_be_written(self):
         """The run does not mind, and says it once."""

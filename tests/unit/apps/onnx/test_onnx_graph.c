@@ -1,8 +1,8 @@
 /* Protocol buffers and graphs of ONNX, byte by byte. What whole models say is
  * tests/process/test_onnx.py. */
 #include "apps/onnx/onnx_graph.h"
-#include "apps/onnx/protobuf.h"
 #include "base/mem.h"
+#include "base/protobuf.h"
 #include "tests/unit/fixture/check.h"
 
 #include <stdio.h>

@@ -112,6 +112,12 @@ static void begin_run(void)
     add_branch(0, BRANCH_NONE);
     record_init(&r, RECORD_SEARCH_STARTED);
     r.search_started.search = 1;
+    r.search_started.tunables = json_pack(
+        "{s:{s:s,s:f,s:f},s:{s:s,s:[s,s]},s:{s:s,s:[s,i]},s:{s:s,s:f,s:f,s:f}}",
+        "learning_rate", "type", "float", "min", 0.001, "max", 1.0, "rule",
+        "type", "categorical", "values", "adam", "sgd", "mixed", "type",
+        "categorical", "values", "none", 5, "pinned", "type", "float", "min",
+        0.25, "max", 0.75, "fixed", 0.5);
     apply(&r);
     add_branch(1, 0);
     add_trial(1, false);
@@ -208,6 +214,73 @@ static void tensorboard_appends_what_is_new(void **state)
     write_files();
     assert_holds(12, 2, 1);
     assert_int_equal(count("training", "\x3a\2\10\1"), 0);
+}
+
+/* What holds of a file of the folder hparams, and of a trial's. */
+static unsigned char *file_of(const char *folder, size_t *n)
+{
+    char name[128];
+
+    snprintf(name, sizeof(name), "logs/hparams%s/" SCALARS_FILE, folder, 1.7e9);
+    return scratch_read(name, n);
+}
+
+static void assert_says(const char *folder, const char *bytes, size_t len,
+                        bool says)
+{
+    size_t n = 0;
+    unsigned char *file = file_of(folder, &n);
+
+    assert_non_null(file);
+    assert_int_equal(memmem(file, n, bytes, len) != NULL, says);
+    free(file);
+}
+
+/* The tunables with their kinds: texts have type 1 and their values, numbers
+ * type 3 and their ends; both together have no type, a fixed one no domain.
+ * (tests/process/test_export.py reads all of it.) */
+static void tensorboard_tells_what_tunables_are(void **state)
+{
+    static const char rule[] = "\n\4rule\x20\1\x2a\x0f\n\6\x1a\4"
+                               "adam\n\5";
+    static const char mixed[] = "\x22\7\n\5mixed";
+    static const char pinned[] = "\x22\12\n\6pinned\x20\3";
+    static const char rate[] = "\n\rlearning_rate\x20\3\x32\x12\t";
+
+    (void)state;
+    begin_run();
+    write_files();
+    assert_says("", rate, sizeof(rate) - 1, true);
+    assert_says("", rule, sizeof(rule) - 1, true);
+    assert_says("", mixed, sizeof(mixed) - 1, true);
+    assert_says("", pinned, sizeof(pinned) - 1, true);
+}
+
+/* A trial's folder comes when it ends; more than TENSORBOARD_SESSIONS_MAX have
+ * none. */
+static void tensorboard_writes_a_session_once_it_ended(void **state)
+{
+    static const char start[] = "_hparams_/session_start_info",
+                      end[] = "_hparams_/session_end_info";
+    size_t n;
+
+    (void)state;
+    begin_run();
+    add_branch(2, 0);
+    add_trial(2, false);
+    write_files();
+    assert_says("/trial-1", start, sizeof(start) - 1, true);
+    assert_says("/trial-1", end, sizeof(end) - 1, true);
+    assert_null(file_of("/trial-2", &n));
+    add_trial(2, true);
+    while (w.trial < TENSORBOARD_SESSIONS_MAX + 1) {
+        add_trial(2, false);
+        add_trial(2, true);
+    }
+    write_files();
+    assert_says("/trial-2", end, sizeof(end) - 1, true);
+    assert_says("/trial-1024", end, sizeof(end) - 1, true);
+    assert_null(file_of("/trial-1025", &n));
 }
 
 /* A lineage that went back is said anew, in a file that says so: of a branch
@@ -352,6 +425,8 @@ int main(void)
     cmocka_unit_test_setup_teardown(name, make_world, end_world)
     const struct CMUnitTest tests[] = {
         BOARD_TEST(tensorboard_appends_what_is_new),
+        BOARD_TEST(tensorboard_tells_what_tunables_are),
+        BOARD_TEST(tensorboard_writes_a_session_once_it_ended),
         BOARD_TEST(tensorboard_begins_anew_with_another_lineage),
         BOARD_TEST(tensorboard_takes_the_place_of_earlier_files),
         BOARD_TEST(tensorboard_writes_trials_as_they_end),

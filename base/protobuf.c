@@ -1,11 +1,11 @@
-#include "apps/onnx/protobuf.h"
+#include "base/protobuf.h"
 
 #include "base/bytes.h"
 
 #include <assert.h>
 #include <string.h>
 
-enum { WIRE_VARINT = 0, WIRE_BYTES = 2, WIRE_FOUR = 5 };
+enum { WIRE_VARINT = 0, WIRE_EIGHT = 1, WIRE_BYTES = 2, WIRE_FOUR = 5 };
 
 /* Seven bits a byte, the lowest first; all but the last have the eighth set. */
 static void put_varint(struct text *t, uint64_t value)
@@ -41,6 +41,17 @@ void protobuf_float(struct text *t, unsigned field, float value)
     memcpy(&bits, &value, sizeof(bits));
     bytes_put32(bytes, bits);
     put_tag(t, field, WIRE_FOUR);
+    text_add(t, (const char *)bytes, sizeof(bytes));
+}
+
+void protobuf_double(struct text *t, unsigned field, double value)
+{
+    unsigned char bytes[8];
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    bytes_put64(bytes, bits);
+    put_tag(t, field, WIRE_EIGHT);
     text_add(t, (const char *)bytes, sizeof(bytes));
 }
 
