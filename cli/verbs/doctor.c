@@ -342,8 +342,8 @@ static bool look_at_version(struct doctor *d, const char *url)
 
     if (err)
         say(d, DOCTOR_BAD, "server",
-            "mltune serve begins one; --server names another, --cacert "
-            "what is to be trusted",
+            "mltune serve begins one, mltune open names one that hangs; "
+            "--server names another, --cacert what is to be trusted",
             "%.200s", f.text);
     else
         say(d, DOCTOR_OK, "server", "",

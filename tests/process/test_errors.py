@@ -194,6 +194,12 @@ class Errors(Case):
             place = "127.0.0.1:%d" % other.getsockname()[1]
             self.answered("nobody answers at …: Connection refused", 69, "ls",
                           "--server", f"http://{place}/")
+            done = self.mltune("doctor", "--server", f"http://{place}/")
+            self.assert_code(done, 1)
+            self.assertRegex(done.out, rf"missing +server +nobody answers at "
+                                       rf"http://{place}/: Connection refused "
+                                       rf"+mltune serve begins one, mltune open "
+                                       rf"names one that hangs")
             other.listen()
             self.answered("in use", 74, "serve", "--listen", place)
         self.answered("… is no address: expected http://127.0.0.1:PORT/", 2,

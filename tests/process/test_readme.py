@@ -1,8 +1,10 @@
 """README.md and the examples: every command that they show is one."""
+import pathlib
+import platform
 import re
 import shlex
 
-from harness import ROOT, Case
+from harness import MLTUNE, ROOT, Case
 
 
 def commands(page):
@@ -41,6 +43,20 @@ class Readme(Case):
             tour = text[text.index(part):]
             self.assertLess(tour.index("build/release:$PATH"),
                             tour.index("\nmltune run "))
+
+    def test_it_says_where_it_runs(self):
+        """And where not; of the system and processor for which this is built,
+        and the image of the container is made."""
+        text = (ROOT / "README.md").read_text()
+        section = text[text.index("## Where it runs"):].split("\n## ")[0]
+        for word in ("Linux", "Windows", "macOS", "GPU", "docs/gpu.md",
+                     "deploy/Containerfile"):
+            self.assertIn(word, section)
+        debian = re.search(r"Debian (\d+)", section).group(1)
+        self.assertIn(f"debian:{debian}-slim",
+                      (ROOT / "deploy/Containerfile").read_text())
+        self.assertIn(platform.machine().replace("_", "-"), section)
+        self.assertEqual(pathlib.Path(MLTUNE).read_bytes()[:4], b"\x7fELF")
 
     def test_the_program_it_prints_is_the_example(self):
         """What is typed as printed is what the gallery's tests run."""

@@ -208,6 +208,24 @@ class Looking(Case):
         self.assertIn("no runs", done.err)
         self.assertEqual(os.listdir(self.folder / ".mltune"), [])
 
+    def test_a_re_tune_without_a_winner_does_not_contradict_itself(self):
+        """Its trials converge faster than the training does, yet the best epoch
+        is as good: that is told, and no count of "better" settings."""
+        said = []
+        for seed in range(1, 9):
+            config = mlr_config(max_epochs=60, plateau_epochs=2)
+            self.assert_code(self.run_config({**config, "seed": seed}, "-q"), 0)
+            told = self.mltune("show", "small-mlr", "-v").out
+            said += re.findall(r"without\s+a\s+winner:\s+(.*?)\s*\n[ 0-9.]+ m?s ",
+                               told, re.S)
+            if any("none of those" in words for words in said):
+                break
+        said = [" ".join(words.split()) for words in said]
+        self.assertIn("none of those that seemed better is better than the "
+                      "best epoch: the setting stays", said)
+        for words in said:
+            self.assertNotRegex(words, r"settings? (is|are) better")
+
     def test_a_server_that_is_not_there(self):
         """One that is named, by option or environment, is asked, not passed
         over."""
