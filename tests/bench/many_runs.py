@@ -5,7 +5,7 @@ copied by program from one that was run.
 Usage: many_runs.py [--runs 100000] [--records 8] [--rounds 11]
                     [--mltune build/release/mltune]
 
-Prints `name params value unit`: the best and the worst of eleven calls, and the
+Alone, and beside a service that has the folder. Prints `name params value unit`: the best and the worst of eleven calls, and the
 processor time and memory of the last one.
 """
 import argparse
@@ -74,6 +74,13 @@ def main():
         measure("ls_first", mltune, ["ls"], a, folder, rounds=1)
         measure("ls", mltune, ["ls"], a, folder)
         measure("ls_json", mltune, ["ls", "--json"], a, folder)
+        with subprocess.Popen([mltune, "serve", "--listen", "127.0.0.1:0"],
+                              cwd=folder, stderr=subprocess.DEVNULL) as service:
+            while not (folder / ".mltune/serve.url").exists():
+                time.sleep(0.1)  # until it has read its runs
+            measure("ls_served", mltune, ["ls"], a, folder)
+            measure("ls_json_served", mltune, ["ls", "--json"], a, folder)
+            service.terminate()
 
 
 if __name__ == "__main__":
