@@ -1,7 +1,7 @@
 #include "apps/data/data.h"
 
-#include "apps/data/data_cifar.h"
 #include "apps/data/data_find.h"
+#include "apps/formats/data_cifar.h"
 #include "base/mem.h"
 
 #include <assert.h>

@@ -1,9 +1,9 @@
 #include "apps/data/data_kind.h"
 
-#include "apps/data/data_cifar.h"
-#include "apps/data/data_idx.h"
-#include "apps/data/data_ratings.h"
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_cifar.h"
+#include "apps/formats/data_idx.h"
+#include "apps/formats/data_ratings.h"
+#include "apps/formats/data_stream.h"
 
 #include <ctype.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "apps/data/data_path.h"
 
-#include "apps/data/data_root.h"
+#include "apps/formats/data_root.h"
 #include "base/mem.h"
 
 #include <dirent.h>

@@ -7,13 +7,13 @@
 #ifndef APPS_GEN_H
 #define APPS_GEN_H
 
-#include "apps/data/data_bow.h"
-#include "apps/data/data_edges.h"
-#include "apps/data/data_idx.h"
 #include "apps/data/data_kind.h"
-#include "apps/data/data_libsvm.h"
-#include "apps/data/data_ratings.h"
-#include "apps/data/data_words.h"
+#include "apps/formats/data_bow.h"
+#include "apps/formats/data_edges.h"
+#include "apps/formats/data_idx.h"
+#include "apps/formats/data_libsvm.h"
+#include "apps/formats/data_ratings.h"
+#include "apps/formats/data_words.h"
 #include "base/fault.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 #include "apps/glm/glm.h"
 
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "apps/glm/glm_app.h"
 #include "apps/samples/samples_load.h"
 #include "base/mem.h"

@@ -264,22 +264,6 @@ static enum err load_sparse(struct glm *m, const struct settings *s,
 
 /* ---- dense samples ------------------------------------------------------- */
 
-/* Takes over the names of classes and columns, and how they were encoded. */
-static void take_shape(struct glm *m, struct samples *train)
-{
-    m->shape = (struct samples){.channels = train->channels,
-                                .height = train->height,
-                                .width = train->width,
-                                .classes = train->classes,
-                                .class_name = train->class_name,
-                                .column_name = train->column_name,
-                                .columns = train->columns,
-                                .summary = train->summary};
-    train->class_name = train->column_name = NULL;
-    train->summary = NULL;
-    train->columns = NULL;
-}
-
 static enum err take_training(struct glm *m, const struct settings *s,
                               struct samples *train, struct samples *test,
                               struct fault *f)
@@ -293,7 +277,7 @@ static enum err take_training(struct glm *m, const struct settings *s,
                         s->data);
     if (err)
         return err;
-    take_shape(m, train);
+    samples_take_shape(&m->shape, train);
     scaling_apply(&m->scaling, train);
     scaling_apply(&m->scaling, test);
     if (m->loss != GLM_SQUARED)

@@ -1,6 +1,6 @@
 #include "apps/glm/glm_set.h"
 
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "base/mem.h"
 
 #include <assert.h>

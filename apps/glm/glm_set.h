@@ -6,7 +6,7 @@
 #ifndef APPS_GLM_SET_H
 #define APPS_GLM_SET_H
 
-#include "apps/data/data_libsvm.h"
+#include "apps/formats/data_libsvm.h"
 #include "apps/samples/samples.h"
 #include "base/fault.h"
 

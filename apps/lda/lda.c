@@ -1,6 +1,6 @@
 #include "apps/lda/lda.h"
 
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "apps/lda/lda_app.h"
 #include "apps/settings.h"
 #include "base/mem.h"

@@ -14,7 +14,7 @@
 #ifndef APPS_LDA_APP_H
 #define APPS_LDA_APP_H
 
-#include "apps/data/data_bow.h"
+#include "apps/formats/data_bow.h"
 #include "apps/lda/lda_held.h"
 #include "apps/lda/lda_kernel.h"
 #include "apps/lda/lda_layout.h"

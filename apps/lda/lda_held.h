@@ -11,7 +11,7 @@
 #ifndef APPS_LDA_HELD_H
 #define APPS_LDA_HELD_H
 
-#include "apps/data/data_bow.h"
+#include "apps/formats/data_bow.h"
 #include "base/err.h"
 
 #include <stdint.h>

@@ -12,7 +12,7 @@
 #ifndef APPS_LDA_LAYOUT_H
 #define APPS_LDA_LAYOUT_H
 
-#include "apps/data/data_bow.h"
+#include "apps/formats/data_bow.h"
 #include "base/err.h"
 
 #include <stdint.h>

@@ -7,7 +7,7 @@
 #ifndef APPS_MF_APP_H
 #define APPS_MF_APP_H
 
-#include "apps/data/data_ratings.h"
+#include "apps/formats/data_ratings.h"
 #include "apps/mf/mf_kernel.h"
 #include "apps/mf/mf_layout.h"
 #include "base/fault.h"

@@ -1,6 +1,6 @@
 #include "apps/mlr/mlr.h"
 
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "apps/mlr/mlr_app.h"
 #include "apps/mlr/mlr_values.h"
 #include "apps/samples/samples_load.h"
@@ -101,17 +101,7 @@ static void mlr_close(void *app)
 /* Takes over the names of classes and columns, and how they were encoded. */
 static void take_shape(struct mlr *m, struct samples *train)
 {
-    m->shape = (struct samples){.channels = train->channels,
-                                .height = train->height,
-                                .width = train->width,
-                                .classes = train->classes,
-                                .class_name = train->class_name,
-                                .column_name = train->column_name,
-                                .columns = train->columns,
-                                .summary = train->summary};
-    train->class_name = train->column_name = NULL;
-    train->summary = NULL;
-    train->columns = NULL;
+    samples_take_shape(&m->shape, train);
     m->width = samples_values(&m->shape);
     m->stride = mlr_packed_bytes(m->width);
     m->classes = m->shape.classes;

@@ -1,6 +1,6 @@
 #include "apps/nn/nn.h"
 
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "apps/nn/nn_app.h"
 #include "apps/nn/nn_preset.h"
 #include "apps/samples/samples_load.h"

@@ -1,7 +1,7 @@
 #include "apps/pagerank/pagerank.h"
 
 #include "apps/data/data.h"
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "apps/pagerank/pagerank_graph.h"
 #include "apps/settings.h"
 #include "base/file_io.h"

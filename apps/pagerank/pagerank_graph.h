@@ -5,7 +5,7 @@
 #ifndef APPS_PAGERANK_GRAPH_H
 #define APPS_PAGERANK_GRAPH_H
 
-#include "apps/data/data_edges.h"
+#include "apps/formats/data_edges.h"
 #include "base/err.h"
 
 #include <stdbool.h>

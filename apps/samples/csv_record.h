@@ -8,7 +8,7 @@
 #ifndef APPS_CSV_RECORD_H
 #define APPS_CSV_RECORD_H
 
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "base/fault.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 #include "apps/samples/encoding.h"
 
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "apps/samples/columns.h"
 #include "apps/samples/samples.h"
 #include "base/mem.h"

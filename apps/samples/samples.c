@@ -1,6 +1,6 @@
 #include "apps/samples/samples.h"
 
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "base/disk_io.h"
 #include "base/file_io.h"
 #include "base/mem.h"
@@ -82,6 +82,21 @@ void samples_deinit(struct samples *s)
     free_columns(s);
     mem_free(s->summary);
     memset(s, 0, sizeof(*s));
+}
+
+void samples_take_shape(struct samples *shape, struct samples *s)
+{
+    *shape = (struct samples){.channels = s->channels,
+                              .height = s->height,
+                              .width = s->width,
+                              .classes = s->classes,
+                              .class_name = s->class_name,
+                              .column_name = s->column_name,
+                              .columns = s->columns,
+                              .summary = s->summary};
+    s->class_name = s->column_name = NULL;
+    s->columns = NULL;
+    s->summary = NULL;
 }
 
 void samples_encoded(struct samples *s, float *value, uint64_t inputs,

@@ -10,7 +10,7 @@
 #ifndef APPS_SAMPLES_H
 #define APPS_SAMPLES_H
 
-#include "apps/data/data_idx.h"
+#include "apps/formats/data_idx.h"
 #include "apps/samples/encoding.h"
 #include "base/fault.h"
 
@@ -44,6 +44,10 @@ struct samples {
 };
 
 void samples_deinit(struct samples *s);
+
+/* Makes @shape @s without its samples: what one of them is, what its classes,
+ * columns and training samples are, all of it taken over from @s. */
+void samples_take_shape(struct samples *shape, struct samples *s);
 
 /* Values a sample: channels * height * width. */
 uint64_t samples_values(const struct samples *s);

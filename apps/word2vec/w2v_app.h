@@ -11,7 +11,7 @@
 #ifndef APPS_W2V_APP_H
 #define APPS_W2V_APP_H
 
-#include "apps/data/data_words.h"
+#include "apps/formats/data_words.h"
 #include "apps/word2vec/w2v_kernel.h"
 #include "apps/word2vec/w2v_pairs.h"
 #include "apps/word2vec/w2v_questions.h"

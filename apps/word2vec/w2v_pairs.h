@@ -7,7 +7,7 @@
 #ifndef APPS_W2V_PAIRS_H
 #define APPS_W2V_PAIRS_H
 
-#include "apps/data/data_words.h"
+#include "apps/formats/data_words.h"
 #include "base/err.h"
 #include "base/rng.h"
 

@@ -1,7 +1,7 @@
 #include "apps/word2vec/w2v_questions.h"
 
-#include "apps/data/data_number.h"
-#include "apps/data/data_text.h"
+#include "apps/formats/data_number.h"
+#include "apps/formats/data_text.h"
 #include "base/mem.h"
 
 #include <inttypes.h>

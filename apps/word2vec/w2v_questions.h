@@ -13,8 +13,8 @@
 #ifndef APPS_W2V_QUESTIONS_H
 #define APPS_W2V_QUESTIONS_H
 
-#include "apps/data/data_stream.h"
-#include "apps/data/word_map.h"
+#include "apps/formats/data_stream.h"
+#include "apps/formats/word_map.h"
 #include "base/fault.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* `mltune data gen SPEC OUT` and `mltune data info DATA`: writes generated data
  * to files, says what a file holds. */
 #include "apps/data/data.h"
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "apps/samples/data_info.h"
 #include "base/host/confine_io.h"
 #include "base/host/machine_io.h"

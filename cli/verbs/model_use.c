@@ -1,6 +1,6 @@
 #include "cli/verbs/model_use.h"
 
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/json/registry.h"

@@ -2,7 +2,7 @@
 #include "cli/state/serve.h"
 #include "api/http/token_io.h"
 #include "api/service/server_io.h"
-#include "apps/data/data_root.h"
+#include "apps/formats/data_root.h"
 #include "base/deadlines.h"
 #include "base/host/machine_io.h"
 #include "base/host/notify_io.h"

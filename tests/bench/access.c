@@ -15,7 +15,7 @@
  * Data: MLTUNE_DATA (MovieLens 1M, ego-Facebook, Slashdot), else generated.
  * BENCH_JOBS: words, of which one must be in a job's name, data or consistency.
  */
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "apps/mf/mf.h"
 #include "base/clock_io.h"
 #include "base/mem.h"

@@ -2,7 +2,7 @@
  * reason that names the file, or gives a corpus that, written out as LDA-C,
  * reads back the same. The same bytes as a vocabulary: words of sane length, or
  * a reason. */
-#include "apps/data/data_bow.h"
+#include "apps/formats/data_bow.h"
 #include "base/mem.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* Any bytes, compressed or not, with every 0xff standing for 1,024 zeros so
  * that whole records fit into small inputs: the CIFAR loader refuses them with
  * a reason that names the file, or gives images whose records are the bytes. */
-#include "apps/data/data_cifar.h"
+#include "apps/formats/data_cifar.h"
 #include "base/mem.h"
 
 #include <stdlib.h>

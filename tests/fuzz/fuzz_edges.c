@@ -1,7 +1,7 @@
 /* Any bytes, compressed or not: the reader of edges refuses them with a reason
  * that names the file, or gives edges between its nodes that, written out
  * plainly, read back the same. */
-#include "apps/data/data_edges.h"
+#include "apps/formats/data_edges.h"
 #include "base/mem.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* Any bytes, compressed or not: the IDX loader refuses them with a reason, or
  * gives an array whose plain form is exactly header and bytes. */
-#include "apps/data/data_idx.h"
+#include "apps/formats/data_idx.h"
 #include "base/mem.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * a reason that names the file, or gives samples whose indexes ascend below its
  * columns and that, written out plainly, read back the same. */
 #include "apps/data/data_kind.h"
-#include "apps/data/data_libsvm.h"
+#include "apps/formats/data_libsvm.h"
 #include "base/mem.h"
 
 #include <inttypes.h>

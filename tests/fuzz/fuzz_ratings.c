@@ -3,7 +3,7 @@
  * the same. What it takes for ratings by sight it must be able to begin to
  * read. */
 #include "apps/data/data_kind.h"
-#include "apps/data/data_ratings.h"
+#include "apps/formats/data_ratings.h"
 #include "base/mem.h"
 
 #include <inttypes.h>

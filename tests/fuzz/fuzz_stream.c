@@ -2,7 +2,7 @@
  * packed as gzip or xz and then damaged where the next bytes say. What is read
  * in one piece and in small ones is the same; what was packed comes back as it
  * was, or not at all. */
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "base/mem.h"
 #include "tests/fuzz/must.h"
 

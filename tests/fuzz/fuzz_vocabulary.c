@@ -1,6 +1,6 @@
 /* Any bytes as a vocabulary, compressed or not: refused with a reason that
  * names the file, or words that, written out plainly, read back the same. */
-#include "apps/data/data_bow.h"
+#include "apps/formats/data_bow.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "tests/fuzz/must.h"

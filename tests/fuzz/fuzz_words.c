@@ -2,7 +2,7 @@
  * by some settings: its reader refuses it with a reason that names the file, or
  * gives words that, written out plainly, are the same words. A vocabulary: the
  * same, with its counts. Questions: words of the map, as many as are said. */
-#include "apps/data/data_words.h"
+#include "apps/formats/data_words.h"
 #include "apps/word2vec/w2v_questions.h"
 #include "base/mem.h"
 

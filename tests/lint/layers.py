@@ -30,16 +30,17 @@ ROOMS = {
     "ps/disk": "base base/json base/proto branches ps/rows ps/server",
     "ps/node": "base base/host base/json base/proto ps/rows ps/server ps/disk",
     "apps": "base",
-    "apps/data": "base base/host",
-    "apps/samples": "base base/json apps apps/data",
+    "apps/formats": "base base/host",
+    "apps/data": "base apps/formats",
+    "apps/samples": "base base/json apps apps/formats apps/data",
     "apps/onnx": "base base/json apps/samples",
-    "apps/mf": "base base/json apps apps/data",
-    "apps/glm": "base apps apps/data apps/samples",
-    "apps/pagerank": "base apps apps/data",
-    "apps/word2vec": "base base/json apps apps/data",
-    "apps/mlr": "base apps apps/data apps/samples apps/onnx",
-    "apps/lda": "base base/json apps apps/data",
-    "apps/nn": "base base/json ps/space apps apps/data apps/samples apps/onnx apps/mlr",
+    "apps/mf": "base base/json apps apps/formats apps/data",
+    "apps/glm": "base apps apps/formats apps/data apps/samples",
+    "apps/pagerank": "base apps apps/formats apps/data",
+    "apps/word2vec": "base base/json apps apps/formats apps/data",
+    "apps/mlr": "base apps apps/formats apps/samples apps/onnx",
+    "apps/lda": "base base/json apps apps/formats apps/data",
+    "apps/nn": "base base/json ps/space apps apps/formats apps/samples apps/onnx apps/mlr",
     "apps/direct": "",
     "apps/examples": "",
     "apps/plugins": "",
@@ -86,7 +87,8 @@ ROOMS = {
                    "cli/config",
     "cli/check": "base base/json base/proto tuner/shell",
     "cli/verbs": "base base/host base/json base/commands searchers/process ps/space ps/disk ps/node "
-                 "apps/data apps/samples tuner/history tuner/board tuner/shell api/http "
+                 "apps/formats apps/data apps/samples tuner/history tuner/board "
+                 "tuner/shell api/http "
                  "api/service cli/basics cli/config cli/remote cli/state "
                  "cli/run cli/service cli/compare cli/check cli/watch",
     "cli": "base/json cli/basics",

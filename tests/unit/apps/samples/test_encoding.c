@@ -1,4 +1,4 @@
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "apps/samples/encoding_file.h"
 #include "apps/samples/samples_load.h"
 #include "base/log.h"

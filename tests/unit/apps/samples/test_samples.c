@@ -1,4 +1,4 @@
-#include "apps/data/data_cifar.h"
+#include "apps/formats/data_cifar.h"
 #include "apps/samples/columns.h"
 #include "apps/samples/samples_load.h"
 #include "apps/samples/scaling.h"

@@ -1,5 +1,5 @@
 /* Configurations that come over HTTP: what a service lets in. */
-#include "apps/data/data_root.h"
+#include "apps/formats/data_root.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/service/intake.h"

@@ -1,6 +1,6 @@
 /* Sparse samples: the parser of libsvm lines, the loader, the generator. */
 #include "apps/data/data.h"
-#include "apps/data/data_text.h"
+#include "apps/formats/data_text.h"
 #include "apps/samples/data_info.h"
 #include "base/mem.h"
 #include "tests/unit/fixture/scratch.h"

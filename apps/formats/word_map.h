@@ -4,7 +4,7 @@
 #ifndef APPS_DATA_WORD_MAP_H
 #define APPS_DATA_WORD_MAP_H
 
-#include "apps/data/data_bow.h"
+#include "apps/formats/data_bow.h"
 #include "base/err.h"
 
 #include <stddef.h>

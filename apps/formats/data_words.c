@@ -1,7 +1,7 @@
-#include "apps/data/data_words.h"
+#include "apps/formats/data_words.h"
 
-#include "apps/data/data_number.h"
-#include "apps/data/data_text.h"
+#include "apps/formats/data_number.h"
+#include "apps/formats/data_text.h"
 #include "base/mem.h"
 #include "base/text.h"
 

@@ -8,8 +8,8 @@
 #ifndef APPS_DATA_EDGES_H
 #define APPS_DATA_EDGES_H
 
-#include "apps/data/data_stream.h"
-#include "apps/data/id_map.h"
+#include "apps/formats/data_stream.h"
+#include "apps/formats/id_map.h"
 #include "base/fault.h"
 
 #include <stddef.h>

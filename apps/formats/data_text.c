@@ -1,4 +1,4 @@
-#include "apps/data/data_text.h"
+#include "apps/formats/data_text.h"
 
 #include "base/mem.h"
 

@@ -1,4 +1,4 @@
-#include "apps/data/word_map.h"
+#include "apps/formats/word_map.h"
 
 #include "base/mem.h"
 

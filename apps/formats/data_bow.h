@@ -10,7 +10,7 @@
 #ifndef APPS_DATA_BOW_H
 #define APPS_DATA_BOW_H
 
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "base/fault.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "apps/data/data_cifar.h"
+#include "apps/formats/data_cifar.h"
 
 #include "base/mem.h"
 

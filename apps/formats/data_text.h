@@ -7,7 +7,7 @@
 #ifndef APPS_DATA_TEXT_H
 #define APPS_DATA_TEXT_H
 
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "base/fault.h"
 
 #include <stdbool.h>

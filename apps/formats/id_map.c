@@ -1,4 +1,4 @@
-#include "apps/data/id_map.h"
+#include "apps/formats/id_map.h"
 
 #include "base/mem.h"
 #include "base/rng.h"

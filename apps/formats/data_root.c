@@ -1,4 +1,4 @@
-#include "apps/data/data_root.h"
+#include "apps/formats/data_root.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -9,8 +9,8 @@
 #ifndef APPS_DATA_RATINGS_H
 #define APPS_DATA_RATINGS_H
 
-#include "apps/data/data_stream.h"
-#include "apps/data/id_map.h"
+#include "apps/formats/data_stream.h"
+#include "apps/formats/id_map.h"
 #include "base/fault.h"
 
 #include <stdbool.h>

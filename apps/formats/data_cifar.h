@@ -7,8 +7,8 @@
 #ifndef APPS_DATA_CIFAR_H
 #define APPS_DATA_CIFAR_H
 
-#include "apps/data/data_idx.h"
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_idx.h"
+#include "apps/formats/data_stream.h"
 #include "base/fault.h"
 
 #include <stdbool.h>

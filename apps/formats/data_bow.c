@@ -1,4 +1,4 @@
-#include "apps/data/data_bow.h"
+#include "apps/formats/data_bow.h"
 
 #include "base/mem.h"
 #include "base/rng.h"

@@ -1,4 +1,4 @@
-#include "apps/data/data_idx.h"
+#include "apps/formats/data_idx.h"
 
 #include "base/mem.h"
 

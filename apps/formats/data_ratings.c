@@ -1,6 +1,6 @@
-#include "apps/data/data_ratings.h"
+#include "apps/formats/data_ratings.h"
 
-#include "apps/data/data_number.h"
+#include "apps/formats/data_number.h"
 #include "base/mem.h"
 #include "base/rng.h"
 

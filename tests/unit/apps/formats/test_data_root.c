@@ -1,8 +1,8 @@
 /* Data from within one folder: what was opened is looked at, not what it was
  * called. */
 #include "apps/data/data_path.h"
-#include "apps/data/data_root.h"
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_root.h"
+#include "apps/formats/data_stream.h"
 
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/scratch.h"

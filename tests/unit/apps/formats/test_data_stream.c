@@ -1,4 +1,4 @@
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 #include "base/mem.h"
 #include "tests/unit/fixture/scratch.h"
 

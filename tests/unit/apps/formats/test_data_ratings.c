@@ -1,4 +1,4 @@
-#include "apps/data/data_ratings.h"
+#include "apps/formats/data_ratings.h"
 #include "base/mem.h"
 #include "base/rng.h"
 

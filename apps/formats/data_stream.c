@@ -1,6 +1,6 @@
-#include "apps/data/data_stream.h"
+#include "apps/formats/data_stream.h"
 
-#include "apps/data/data_root.h"
+#include "apps/formats/data_root.h"
 #include "base/host/machine_io.h"
 #include "base/mem.h"
 

@@ -10,8 +10,8 @@
 #ifndef APPS_DATA_WORDS_H
 #define APPS_DATA_WORDS_H
 
-#include "apps/data/data_stream.h"
-#include "apps/data/word_map.h"
+#include "apps/formats/data_stream.h"
+#include "apps/formats/word_map.h"
 #include "base/fault.h"
 
 #include <stdbool.h>
