@@ -203,7 +203,7 @@ struct mlt_ps_memory {
     uint64_t fixed;   /* what all branches share */
     uint64_t updates; /* what its workers add in a clock */
     uint64_t caches;  /* rows that they read, and when they had them */
-    uint64_t sums;    /* several nodes: of its rows, the sums of all workers
+    uint64_t sums;    /* several nodes: of its rows, the sums of all other nodes
                        * under barriers, or what rows have moved (essp) */
     uint64_t access;  /* knowledge of what is touched */
     uint64_t frames;  /* on their way between nodes; not within the limit */

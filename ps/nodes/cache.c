@@ -22,6 +22,7 @@ static void free_worker(const struct cache *c, struct cache_worker *w)
                           c->opt.table[t].rows * sizeof(**w->basis));
     }
     mem_free(w->extra);
+    mem_free(w->ended);
     mem_free(w->cursor);
     mem_free(w->early_table);
     mem_free(w->early_row);
@@ -56,6 +57,7 @@ void cache_free(struct cache *c)
     mem_free(c->node);
     mem_free(c->values);
     mem_free(c->candidate);
+    mem_free(c->buffer);
     mem_free(c);
 }
 
@@ -115,14 +117,15 @@ static enum err init_worker(const struct cache *c, struct cache_worker *w)
 
     w->drained = true;
     w->extra = mem_calloc(tables, sizeof(*w->extra));
+    w->ended = mem_calloc(tables, sizeof(*w->ended));
     w->cursor = mem_calloc(c->opt.nodes, sizeof(*w->cursor));
     w->early_table = mem_calloc(c->opt.nodes, sizeof(*w->early_table));
     w->early_row =
         mem_calloc((size_t)c->opt.nodes * tables, sizeof(*w->early_row));
     w->asked = mem_calloc(tables, sizeof(*w->asked));
     w->asks = mem_calloc(c->opt.nodes, sizeof(*w->asks));
-    if (!w->extra || !w->cursor || !w->early_table || !w->early_row ||
-        !w->asked || !w->asks)
+    if (!w->extra || !w->ended || !w->cursor || !w->early_table ||
+        !w->early_row || !w->asked || !w->asks)
         return ERR_NOMEM;
     for (uint32_t t = 0; t < tables; t++)
         if (c->table[t].readable &&
@@ -154,6 +157,8 @@ static enum err init_parts(struct cache *c)
         if (!n->clock || !n->want)
             return ERR_NOMEM;
     }
+    if (cache_sums_init(c) != ERR_OK)
+        return ERR_NOMEM;
     c->values = mem_alloc((size_t)c->value_bytes_max + 8);
     c->candidate = mem_calloc(CACHE_EARLY_ROWS, sizeof(*c->candidate));
     return c->values && c->candidate ? ERR_OK : ERR_NOMEM;
@@ -416,6 +421,8 @@ void cache_end_clock(struct cache *c, uint32_t worker, uint32_t table,
 
     assert(worker < c->opt.workers && !w->drained && w->sending == 0);
     w->ends = table;
+    for (uint32_t t = 0; t < c->opt.tables; t++)
+        w->ended[t] = c->table[t].own_clock && w->extra[t] > 0;
     w->seconds = seconds;
     w->sending = c->opt.nodes;
     count_clock(c, w, table);
@@ -464,7 +471,7 @@ void cache_drain(struct cache *c, uint32_t worker)
     c->worker[worker].drained = true;
     c->worker[worker].drain_slice = c->slice;
     for (uint32_t i = 0; i < c->opt.nodes; i++) {
-        c->worker[worker].cursor[i].drain_due = true;
+        c->worker[worker].cursor[i] = (struct cache_cursor){.drain_due = true};
         forget_wants(c, worker, i);
     }
 }

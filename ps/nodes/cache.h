@@ -26,6 +26,9 @@
  * - A worker's clock ends by sending each shard its rows, then the clock: it is
  *   over when all have left, and under barriers when every shard has applied
  *   the clock of all workers.
+ * - Under barriers the workers of an aligned block (ps/rows/sum_tree.h) send
+ *   one sum a row: in the name of its first, by the one of them that is the
+ *   last to tell the shard of its clock, before it does (or of its drain).
  *
  * One owner; in a node with threads, its lock's. Pure.
  */
@@ -48,9 +51,13 @@ struct cache_options {
     bool half; /* f32 values as FRAME_F16, both ways */
     /* Borrowed: what worker i of this node has added to table t since its clock
      * began is update[i][t], for every shared table. Not to be touched from
-     * cache_end_clock until cache_sent says so. Rows that leave early are taken
-     * out of it, by cache_next_early and nothing else. */
+     * cache_end_clock until cache_sent says so; under barriers, until the
+     * worker may go on after its clock of all tables, or drains. Rows that
+     * leave early are taken out of it, by cache_next_early and nothing else. */
     const struct update *const *update;
+    /* Under barriers: sums of this node's own part stay where they are, since
+     * its shard reads them there (shard_options.own). */
+    bool own_stay;
     /* Copies of tables of at most so many bytes of values have room for all
      * rows at once, as update_init has it. */
     uint64_t dense_bytes;

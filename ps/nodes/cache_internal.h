@@ -34,6 +34,8 @@ struct cache_cursor {
 struct cache_worker {
     int64_t all, *extra; /* clocks; extra[tables] */
     uint32_t ends;       /* what clock it is ending: a table's, or all */
+    bool *ended;         /* [tables] but not this one's: it has ended before */
+    uint32_t block, block_workers; /* its block's first, and how many */
     double seconds;
     uint32_t sending;            /* cursors that are busy */
     struct cache_cursor *cursor; /* [nodes] */
@@ -76,8 +78,9 @@ struct cache {
     uint64_t begun; /* the latest that began here */
     int64_t base;   /* the slice's first clock */
     unsigned staleness;
-    unsigned char *values;       /* scratch: one row */
-    struct candidate *candidate; /* scratch: [CACHE_EARLY_ROWS] */
+    unsigned char *values;        /* scratch: one row */
+    struct candidate *candidate;  /* scratch: [CACHE_EARLY_ROWS] */
+    const struct update **buffer; /* [tables * workers] opt.update by table */
     uint64_t random;
     struct cache_stats stats;
     struct staleness seen;
@@ -92,6 +95,17 @@ static inline void cache_forget_read(struct cache_worker *w, uint32_t table)
     rowset_clear(&w->left[table]);
 }
 
+/* ---- cache_sums.c: sums that leave when a clock ends ----------------------
+ */
+
+/* Errors: ERR_NOMEM. */
+enum err cache_sums_init(struct cache *c);
+
+/* A frame of sums that have to leave for @node before the worker's clock or
+ * drain; 0: none. */
+size_t cache_send_sums(struct cache *c, uint32_t worker, uint32_t node,
+                       unsigned char *bytes, size_t room);
+
 /* A worker's sum of a row into a frame, with the version that it was computed
  * on; false when there is no room. */
 bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
@@ -101,6 +115,13 @@ bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
 void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,
                       int64_t clock, struct frame_writer *w,
                       unsigned char *bytes, size_t room);
+
+/* Whether the clock that the worker ends is one of @table. */
+static inline bool cache_ends(const struct cache_worker *w, uint32_t table)
+{
+    return w->ends == table ||
+           (w->ends == FRAME_ALL_TABLES && !w->ended[table]);
+}
 
 /* The clock of the copy of a row, below that of any slice where there is none.
  */

@@ -115,26 +115,6 @@ enum err cache_step(struct cache *c, const struct frame *f, struct fault *fault)
 
 /* ---- frames for shards --------------------------------------------------- */
 
-/* The next row of the worker's table that is @node's and was not sent. */
-static bool next_update(const struct cache *c, uint32_t worker, uint32_t node,
-                        struct cache_cursor *at)
-{
-    const struct update *update = &c->opt.update[worker][at->table];
-    uint64_t first, count;
-
-    if (at->found)
-        return true;
-    if (!at->walking) {
-        shard_part(c->table[at->table].t, c->opt.nodes, c->opt.workers, node,
-                   &first, &count);
-        update_walk_init(&at->walk, first, first + count);
-        at->walking = count > 0;
-    }
-    at->found =
-        at->walking && update_walk_next(&at->walk, &update, 1, &at->row);
-    return at->found;
-}
-
 bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
                    uint64_t row, struct frame_writer *w)
 {
@@ -154,10 +134,13 @@ void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,
                       unsigned char *bytes, size_t room)
 {
     const struct table *t = c->table[table].t;
+    /* Another shard may have begun the next slice already. */
+    uint64_t slice =
+        c->worker[worker].drained ? c->worker[worker].drain_slice : c->slice;
     struct frame f = {.kind = FRAME_UPDATE,
                       .values = frame_values_of(t->type, c->opt.half),
                       .flags = c->table[table].versions ? FRAME_VERSIONS : 0,
-                      .slice = c->slice,
+                      .slice = slice,
                       .table = table,
                       .worker = c->opt.node * c->opt.workers + worker,
                       .clock = clock,
@@ -166,32 +149,12 @@ void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,
     frame_begin(w, &f, bytes, room);
 }
 
-static size_t send_updates(struct cache *c, uint32_t worker, uint32_t node,
-                           unsigned char *bytes, size_t room)
-{
-    struct cache_cursor *at = &c->worker[worker].cursor[node];
-    struct frame_writer w;
-
-    cache_begin_sums(c, worker, at->table,
-                     cache_clock(c, worker, at->table) - 1, &w, bytes, room);
-    while (next_update(c, worker, node, at) &&
-           cache_add_sum(c, worker, at->table, at->row, &w))
-        at->found = false;
-    c->stats.updates += w.count;
-    assert(w.count > 0);
-    return frame_end(&w);
-}
-
-static bool ends(const struct cache_worker *w, uint32_t table)
-{
-    return w->ends == FRAME_ALL_TABLES || w->ends == table;
-}
-
 /* All sums have left: the next are computed on what is read from now on. */
 static void forget_read(const struct cache *c, struct cache_worker *w)
 {
     for (uint32_t t = 0; t < c->opt.tables; t++)
-        if (c->table[t].versions && ends(w, t))
+        if (c->table[t].versions &&
+            (w->ends == FRAME_ALL_TABLES || w->ends == t))
             cache_forget_read(w, t);
 }
 
@@ -220,14 +183,9 @@ static size_t send_clock(struct cache *c, uint32_t worker, uint32_t node,
 static size_t send_of_worker(struct cache *c, uint32_t worker, uint32_t node,
                              unsigned char *bytes, size_t room)
 {
-    struct cache_worker *w = &c->worker[worker];
-    struct cache_cursor *at = &w->cursor[node];
+    size_t n = cache_send_sums(c, worker, node, bytes, room);
 
-    for (; at->table < c->opt.tables; at->table++, at->walking = false)
-        if (c->table[at->table].shared && ends(w, at->table) &&
-            next_update(c, worker, node, at))
-            return send_updates(c, worker, node, bytes, room);
-    return send_clock(c, worker, node, bytes, room);
+    return n ? n : send_clock(c, worker, node, bytes, room);
 }
 
 /* The first wanted row, and the others of its worker and table. */
@@ -259,22 +217,36 @@ static size_t send_reads(struct cache *c, struct cache_node *n,
 static size_t send_drain(struct cache *c, uint32_t worker, uint32_t node,
                          unsigned char *bytes, size_t room)
 {
-    /* Another shard may have begun the next slice already. */
     struct frame f = {.kind = FRAME_DRAIN,
                       .slice = c->worker[worker].drain_slice,
                       .worker = c->opt.node * c->opt.workers + worker,
                       .clock = c->worker[worker].all};
     struct frame_writer w;
+    size_t n = cache_send_sums(c, worker, node, bytes, room);
 
+    if (n)
+        return n;
     c->worker[worker].cursor[node].drain_due = false;
     frame_begin(&w, &f, bytes, room);
     return frame_end(&w);
+}
+
+/* Under barriers when all of the worker has left: who is the last of a block
+ * sends its sums. */
+static void pass_turn(const struct cache *c, struct cache_node *n,
+                      uint32_t worker, uint32_t node)
+{
+    bool stays =
+        c->opt.consistency->barrier && c->worker[worker].cursor[node].busy;
+
+    n->turn = stays ? worker : (worker + 1) % c->opt.workers;
 }
 
 size_t cache_next(struct cache *c, uint32_t node, unsigned char *bytes,
                   size_t room)
 {
     struct cache_node *n = &c->node[node];
+    size_t bytes_sent;
 
     assert(node < c->opt.nodes && room >= cache_frame_bytes(c));
     for (uint32_t i = 0; i < c->opt.workers; i++) {
@@ -282,8 +254,9 @@ size_t cache_next(struct cache *c, uint32_t node, unsigned char *bytes,
 
         if (!c->worker[worker].cursor[node].busy)
             continue;
-        n->turn = (worker + 1) % c->opt.workers;
-        return send_of_worker(c, worker, node, bytes, room);
+        bytes_sent = send_of_worker(c, worker, node, bytes, room);
+        pass_turn(c, n, worker, node);
+        return bytes_sent;
     }
     if (n->wants)
         return send_reads(c, n, bytes, room);

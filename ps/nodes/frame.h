@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 enum {
-    FRAME_VERSION = 1,
+    FRAME_VERSION = 2,
     FRAME_HEADER_BYTES = 40,
     FRAME_FIXED_BYTES_MAX = FRAME_HEADER_BYTES + 48,
     FRAME_BYTES_MAX = 64 << 20

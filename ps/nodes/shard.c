@@ -92,6 +92,7 @@ void shard_free(struct shard *s)
     mem_free(s->node);
     mem_free(s->status);
     mem_free(s->buffer);
+    mem_free(s->buffer_at);
     mem_free(s->values);
     mem_free(s);
 }
@@ -125,7 +126,7 @@ static enum err init_worker(const struct shard *s, struct shard_worker *w)
     w->through = mem_calloc(s->opt.tables, sizeof(*w->through));
     if (!w->extra || !w->through)
         return ERR_NOMEM;
-    if (!s->opt.consistency->barrier)
+    if (!shard_sums_come(s, (uint32_t)(w - s->worker)))
         return ERR_OK;
     w->sum = mem_calloc(s->opt.tables, sizeof(*w->sum));
     for (uint32_t i = 0; w->sum && i < s->opt.tables; i++) {
@@ -165,7 +166,9 @@ static enum err init_parts(struct shard *s)
     s->node = mem_calloc(s->opt.nodes, sizeof(*s->node));
     s->status = mem_calloc(s->workers, sizeof(*s->status));
     s->buffer = mem_calloc(s->workers, sizeof(const struct update *));
-    if (!s->table || !s->worker || !s->node || !s->status || !s->buffer)
+    s->buffer_at = mem_calloc(s->workers, sizeof(*s->buffer_at));
+    if (!s->table || !s->worker || !s->node || !s->status || !s->buffer ||
+        !s->buffer_at)
         return ERR_NOMEM;
     err = init_tables(s);
     for (uint32_t i = 0; i < s->workers && !err; i++)

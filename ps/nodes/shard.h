@@ -12,9 +12,10 @@
  * slice:
  *
  * - Sums are applied by the table's rule, once a clock, to the sum over all
- *   workers in worker order, under a model whose clocks are barriers (bsp: the
- *   result does not depend on who is faster); else when they come, once for
- *   each worker's sum.
+ *   workers in the order of their tree (ps/rows/sum_tree.h), under a model
+ * whose clocks are barriers (bsp: the result does not depend on who is faster);
+ * else when they come, once for each worker's sum. Under barriers a node sends
+ * the sums of each aligned block of its workers, in the name of the first.
  * - The table's clock here: all updates of clocks below are applied. It is the
  *   slowest worker's that has not drained. Under barriers and where rows are
  *   pushed, nodes are told when it moves.
@@ -48,6 +49,7 @@
 #include "ps/rows/consistency.h"
 #include "ps/rows/rule.h"
 #include "ps/rows/table.h"
+#include "ps/rows/update.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -100,6 +102,10 @@ struct shard_options {
      * and node, at most 16 (ps/nodes/revision.h). */
     uint32_t snapshots_max;
     uint64_t dense_bytes; /* of update_init, for sums under barriers */
+    /* Borrowed; NULL, or under barriers what worker i of this node has added to
+     * table t: own[i][t], for every shared table. Then no frame of this node
+     * brings its sums; they are read there when a clock is applied. */
+    const struct update *const *own;
     const struct shard_rows *rows;
     void *rows_self;
 };

@@ -18,8 +18,10 @@ struct shard_worker {
     uint64_t tasks;
     uint64_t *through; /* [tables] frames of rows that its node had when its
                         * last clock of the table ended */
-    /* Under barriers, [tables]: its sums that are not applied yet, by rows of
-     * this shard's part; none elsewhere and for tables that are not shared. */
+    /* Under barriers, of one that begins a block of its node's, [tables]: the
+     * block's sums that are not applied yet, by rows of this shard's part. None
+     * elsewhere, for tables that are not shared, and of a node's own where they
+     * stay with the workers. */
     struct update *sum;
 };
 
@@ -72,7 +74,8 @@ struct shard {
     uint32_t workers; /* over all nodes */
     struct shard_node *node;
     struct worker_status *status; /* [workers] scratch of a question */
-    const struct update **buffer; /* [workers] scratch of a sum */
+    const struct update **buffer; /* scratch of a sum: [workers] */
+    uint32_t *buffer_at;          /* ... and whose they are */
     unsigned char *values;        /* scratch: RULE_ROW_BATCH widest rows */
     uint32_t value_bytes_max;
     bool notifies; /* nodes are told when a clock moves */
@@ -96,6 +99,30 @@ struct shard {
     bool drained_due;
     struct shard_stats stats;
 };
+
+/* ---- shard_sums.c: under barriers, sums until they are applied ------------
+ */
+
+/* Whether sums come in frames in the name of this worker. */
+bool shard_sums_come(const struct shard *s, uint32_t worker);
+
+/* Why an update is none; NULL: it is one, as far as its worker, clock and table
+ * go. */
+const char *shard_sums_refused(const struct shard *s, const struct frame *f);
+
+/* Keeps those of a frame. */
+void shard_sums_keep(struct shard *s, const struct frame *f);
+
+/* The rule once a row, to the sum over all workers. Sums of the next clock
+ * cannot have come yet, because nobody goes on before this shard has said that
+ * it is done. */
+void shard_sums_apply(struct shard *s, uint32_t table);
+
+/* shard_step.c: applies sums of @n <= RULE_ROW_BATCH rows. @version: of the
+ * rows that they were computed on; not under barriers. */
+void shard_apply_batch(struct shard *s, uint32_t table, size_t n,
+                       const uint64_t row[], const void *const sum[],
+                       const uint32_t version[]);
 
 /* ---- shard_versions.c: tables whose rule revises ------------------------- */
 

@@ -35,10 +35,9 @@ static int64_t clock_of_table(const struct shard *s, uint32_t table)
     return min < INT64_MAX ? min : max;
 }
 
-/* @version: of the rows that the sums were computed on; not under barriers. */
-static void apply_batch(struct shard *s, uint32_t table, size_t n,
-                        const uint64_t row[], const void *const sum[],
-                        const uint32_t version[])
+void shard_apply_batch(struct shard *s, uint32_t table, size_t n,
+                       const uint64_t row[], const void *const sum[],
+                       const uint32_t version[])
 {
     struct shard_table *t = &s->table[table];
     const void *seen[RULE_ROW_BATCH];
@@ -53,37 +52,6 @@ static void apply_batch(struct shard *s, uint32_t table, size_t n,
         rowset_add(&t->changed, row[i] - t->first);
     if (s->early)
         shard_early_after(s, table, n, row);
-}
-
-/* Under barriers: the rule once a row, to the sum over all workers. Sums of the
- * next clock cannot have come yet, because nobody goes on before this shard has
- * said that it is done. */
-static void apply_sums(struct shard *s, uint32_t table)
-{
-    struct shard_table *t = &s->table[table];
-    const struct update **buffer = s->buffer;
-    const void *sum[RULE_ROW_BATCH];
-    uint64_t row[RULE_ROW_BATCH], at;
-    struct update_walk walk;
-    size_t n = 0;
-
-    if (t->count == 0)
-        return;
-    for (uint32_t i = 0; i < s->workers; i++)
-        buffer[i] = &s->worker[i].sum[table];
-    update_walk_init(&walk, 0, t->count);
-    while (update_walk_next(&walk, buffer, s->workers, &at)) {
-        row[n] = t->first + at;
-        sum[n] = update_sum(t->t->type, t->t->width, buffer, s->workers, 0, at);
-        if (++n == RULE_ROW_BATCH) {
-            apply_batch(s, table, n, row, sum, NULL);
-            n = 0;
-        }
-    }
-    if (n)
-        apply_batch(s, table, n, row, sum, NULL);
-    for (uint32_t i = 0; i < s->workers; i++)
-        update_clear(&s->worker[i].sum[table]);
 }
 
 static void tell_clock(struct shard *s, uint32_t table)
@@ -128,7 +96,7 @@ static void move_clock(struct shard *s, uint32_t table)
         return;
     t->clock = clock;
     if (s->opt.consistency->barrier)
-        apply_sums(s, table);
+        shard_sums_apply(s, table);
     if (s->opt.consistency->pushes)
         push_to_all(s, table, &t->changed);
     if (s->early)
@@ -172,19 +140,14 @@ static bool has_ended_early(const struct shard *s, uint32_t worker,
     return s->table[table].own_clock && s->worker[worker].extra[table] > 0;
 }
 
-/* Update and read: rows of a shared table, ours, at the worker's own clock. */
+/* Rows of a table that others read, ours. */
 static enum err check_rows(const struct shard *s, const struct frame *f,
                            struct fault *fault)
 {
-    enum err err = check_worker(s, f, fault);
     const struct shard_table *t;
 
-    if (err)
-        return err;
     if (f->table >= s->opt.tables || !s->table[f->table].readable)
         return refuse(fault, f, "of no table that others read");
-    if (f->clock != shard_worker_clock(&s->worker[f->worker], f->table))
-        return refuse(fault, f, "of another clock than its worker is at");
     t = &s->table[f->table];
     for (uint32_t i = 0; i < f->count; i++)
         if (frame_row(f, i) - t->first >= t->count)
@@ -192,19 +155,40 @@ static enum err check_rows(const struct shard *s, const struct frame *f,
     return ERR_OK;
 }
 
+/* At its worker's own clock. */
+static enum err check_clock(const struct shard *s, const struct frame *f,
+                            struct fault *fault)
+{
+    enum err err = check_worker(s, f, fault);
+
+    if (err)
+        return err;
+    if (f->table < s->opt.tables &&
+        f->clock != shard_worker_clock(&s->worker[f->worker], f->table))
+        return refuse(fault, f, "of another clock than its worker is at");
+    if (f->kind == FRAME_UPDATE && is_shared(s, f->table) &&
+        has_ended_early(s, f->worker, f->table))
+        return refuse(fault, f, "of a table whose clock its worker has ended");
+    return ERR_OK;
+}
+
 static enum err check_update(const struct shard *s, const struct frame *f,
                              struct fault *fault)
 {
-    enum err err = check_rows(s, f, fault);
+    bool barrier = s->opt.consistency->barrier;
+    const char *reason = barrier ? shard_sums_refused(s, f) : NULL;
+    enum err err = reason    ? refuse(fault, f, reason)
+                   : barrier ? ERR_OK
+                             : check_clock(s, f, fault);
     const struct table *t;
 
+    if (!err)
+        err = check_rows(s, f, fault);
     if (err)
         return err;
     t = s->table[f->table].t;
     if (!is_shared(s, f->table))
         return refuse(fault, f, "of no shared table");
-    if (has_ended_early(s, f->worker, f->table))
-        return refuse(fault, f, "of a table whose clock its worker has ended");
     if (!s->writable)
         return refuse(fault, f, "to a branch that is kept");
     if (f->width != t->width || (f->values != frame_values_of(t->type, false) &&
@@ -213,25 +197,6 @@ static enum err check_update(const struct shard *s, const struct frame *f,
     if (!shard_versions_are_known(s, f))
         return refuse(fault, f, "of versions that its rows never had");
     return ERR_OK;
-}
-
-/* Kept until all workers' clocks have come. A row that comes twice in a clock
- * is summed. */
-static void keep_sums(struct shard *s, const struct frame *f)
-{
-    const struct shard_table *t = &s->table[f->table];
-    struct update *u = &s->worker[f->worker].sum[f->table];
-
-    for (uint32_t i = 0; i < f->count; i++) {
-        uint64_t row = frame_row(f, i) - t->first;
-
-        if (!update_has(u, row)) {
-            frame_row_values(f, i, update_take(u, row));
-            continue;
-        }
-        rule_accumulate(t->t->type, t->t->width, update_row(u, row),
-                        frame_row_place(f, i, s->values));
-    }
 }
 
 static void apply_now(struct shard *s, const struct frame *f)
@@ -247,7 +212,7 @@ static void apply_now(struct shard *s, const struct frame *f)
         version[n] = frame_row_version(f, i);
         sum[n] = frame_row_place(f, i, s->values + n * stride);
         if (++n == RULE_ROW_BATCH || i + 1 == f->count) {
-            apply_batch(s, f->table, n, row, sum, version);
+            shard_apply_batch(s, f->table, n, row, sum, version);
             n = 0;
         }
     }
@@ -261,7 +226,7 @@ static enum err take_update(struct shard *s, const struct frame *f,
     if (err)
         return err;
     if (s->opt.consistency->barrier)
-        keep_sums(s, f);
+        shard_sums_keep(s, f);
     else
         apply_now(s, f);
     return ERR_OK;
@@ -311,9 +276,11 @@ static enum err take_clock(struct shard *s, const struct frame *f,
 static enum err take_read(struct shard *s, const struct frame *f,
                           struct fault *fault)
 {
-    enum err err = check_rows(s, f, fault);
+    enum err err = check_clock(s, f, fault);
     struct shard_node *n = &s->node[f->from];
 
+    if (!err)
+        err = check_rows(s, f, fault);
     if (err)
         return err;
     if (f->count > SHARD_READS_MAX - n->reads)

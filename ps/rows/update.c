@@ -1,7 +1,7 @@
 #include "ps/rows/update.h"
 
 #include "base/mem.h"
-#include "ps/rows/rule.h"
+#include "ps/rows/sum_tree.h"
 
 #include <assert.h>
 #include <string.h>
@@ -101,26 +101,13 @@ const void *update_sum(enum mlt_type type, uint32_t width,
                        const struct update *const buffer[], unsigned n,
                        unsigned own, uint64_t row)
 {
-    void *sum = NULL;
+    struct sum_tree tree;
 
-    for (unsigned i = 0; i < n; i++) {
-        void *next;
-
-        if (!update_has(buffer[i], row))
-            continue;
-        next = update_row(buffer[i], row);
-        if (!sum) {
-            sum = next;
-            continue;
-        }
-        if (i == own) { /* a + b is b + a, to the last bit */
-            next = sum;
-            sum = update_row(buffer[i], row);
-        }
-        rule_accumulate(type, width, sum, next);
-    }
-    assert(sum);
-    return sum;
+    sum_tree_init(&tree, type, width);
+    for (unsigned i = 0; i < n; i++)
+        if (update_has(buffer[i], row))
+            sum_tree_add(&tree, i, update_row(buffer[i], row), i == own);
+    return sum_tree_end(&tree);
 }
 
 /* Starts one word early; the first call moves on. */

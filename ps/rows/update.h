@@ -89,10 +89,11 @@ static inline void update_unmark(const struct update *u, uint64_t row)
 
 bool update_is_empty(const struct update *u);
 
-/* The sum over @n buffers of one table, as if added in their order, of a row
- * that one of them touched at least. It ends in the buffer of @own (the
- * caller's: its cache has it) if that touched the row, else in the first that
- * did; nobody may read the row in any of them again before they are cleared. */
+/* The sum over @n buffers of one table, of workers 0, 1, ... or of an aligned
+ * block of workers, in the order of their tree (ps/rows/sum_tree.h); NULL where
+ * none touched the row. It ends in the buffer of @own (the caller's: its cache
+ * has it) if that touched the row, else in the first that did; nobody may read
+ * the row in any of them again before they are cleared. */
 const void *update_sum(enum mlt_type type, uint32_t width,
                        const struct update *const buffer[], unsigned n,
                        unsigned own, uint64_t row);

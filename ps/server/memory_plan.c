@@ -1,12 +1,15 @@
 #include "ps/server/memory_plan.h"
 
 #include "ps/nodes/placement.h"
+#include "ps/nodes/shard.h"
 #include "ps/rows/slots.h"
+#include "ps/rows/sum_tree.h"
 #include "ps/rows/update.h"
 #include "ps/server/core.h"
 #include "ps/server/device.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* Of an index (ps/rows/slots.h): for 64 rows, and for one that has a slot. */
 enum { WORD_BYTES = 12, SLOT_BYTES = 8 };
@@ -30,7 +33,9 @@ uint64_t memory_of_rows(uint64_t rows, uint64_t row_bytes, double touched,
            (touched < 0.5 && used < index ? used : index);
 }
 
-uint64_t memory_of_update(uint64_t rows, uint32_t value_bytes, double touched)
+/* An update buffer (ps/rows/update.h) of so many rows. */
+static uint64_t memory_of_update(uint64_t rows, uint32_t value_bytes,
+                                 double touched)
 {
     uint64_t values = rows * value_bytes;
     bool small = values <= SLOTS_DENSE_BYTES;
@@ -38,6 +43,25 @@ uint64_t memory_of_update(uint64_t rows, uint32_t value_bytes, double touched)
                      values - slots_bytes(rows, small);
 
     return memory_of_rows(rows, value_bytes, touched, small) + marks;
+}
+
+uint64_t memory_of_sums(const struct ps_shape *shape, const struct table *t,
+                        double touched)
+{
+    uint64_t bytes = 0, first, count;
+    uint32_t end, workers = shape->workers;
+
+    for (uint32_t node = 0; node < shape->nodes; node++) {
+        end = (node + 1) * workers;
+        shard_part(t, shape->nodes, workers, shape->node, &first, &count);
+        for (uint32_t i = node * workers; node != shape->node && i < end;
+             i += sum_tree_block(i, end))
+            if (count)
+                bytes +=
+                    memory_of_update(count, t->value_bytes,
+                                     fmin(1, touched * sum_tree_block(i, end)));
+    }
+    return bytes;
 }
 
 bool memory_has_copies(const struct mlt_ps *ps, const struct table *t)

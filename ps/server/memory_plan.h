@@ -6,6 +6,7 @@
 
 #include "mltune/ps.h"
 #include "ps/rows/table.h"
+#include "ps/server/shape.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,8 +19,10 @@ enum { MEMORY_CHUNK_EXTRA_BYTES = 128 };
 uint64_t memory_of_rows(uint64_t rows, uint64_t row_bytes, double touched,
                         bool small);
 
-/* An update buffer (ps/rows/update.h) of so many rows. */
-uint64_t memory_of_update(uint64_t rows, uint32_t value_bytes, double touched);
+/* Under barriers: what a shard keeps of the sums of all other nodes' blocks of
+ * workers (ps/rows/sum_tree.h), for its part of the table. */
+uint64_t memory_of_sums(const struct ps_shape *shape, const struct table *t,
+                        double touched);
 
 /* The only worker of one of several nodes reads the node's cache in place
  * where nothing is pushed: rows change there only when it asks anew. */

@@ -204,7 +204,7 @@ static void comm_close(struct peers *p)
 /* ---- cores --------------------------------------------------------------- */
 
 /* The cache holds the rows that the node's workers read, the shard the sums of
- * all workers for its part. */
+ * all other nodes for its part. */
 static void comm_bytes(const struct ps_shape *shape, double touched,
                        struct mlt_ps_memory *m)
 {
@@ -220,8 +220,7 @@ static void comm_bytes(const struct ps_shape *shape, double touched,
                                     by_any, table_is_small(t)) +
                      t->rows / 8 * (shape->workers + 3);
         if (t->access == MLT_SHARED && shape->consistency->barrier)
-            m->sums += shape->workers *
-                       memory_of_update(t->rows, t->value_bytes, touched);
+            m->sums += memory_of_sums(shape, t, touched);
         if (shape->consistency->pushes && !shape->consistency->barrier)
             m->sums +=
                 t->rows / shape->nodes * (sizeof(float) + shape->nodes / 8 + 1);
@@ -277,6 +276,8 @@ static enum err new_cores(struct comm *c)
     assert(shape->worker);
     c->wake_at = c->sleeps_to = MANAGER_NEVER;
     cache.update = (const struct update *const *)c->update;
+    cache.own_stay = shape->consistency->barrier;
+    shard.own = cache.own_stay ? cache.update : NULL;
     if (!err)
         err = shard_new(&shard, &c->shard);
     if (!err)

@@ -281,13 +281,20 @@ static void clear_updates(const struct comm *c, struct mlt_worker *w,
             update_clear(&w->view[t].update);
 }
 
+/* Under barriers sums are read in the workers' buffers until they are applied:
+ * by the shard of this node, and by who sends those of several workers. */
+static bool sums_stay(const struct comm *c)
+{
+    return shape_consistency(c->shape)->barrier;
+}
+
 /* Waits until the worker's frames have left; then the buffers of a table that
  * ended its clock early are free again. */
 static void wait_sent(struct comm *c, struct mlt_worker *w)
 {
     while (!c->broken.code && !cache_sent(c->cache, w->index))
         wait_change(c, w);
-    if (w->early)
+    if (w->early && !sums_stay(c))
         clear_updates(c, w, w->early - 1);
     w->early = 0;
 }
@@ -303,6 +310,8 @@ static double work_seconds(const struct mlt_worker *w)
 static void check_ended_early(const struct comm *c, const struct mlt_worker *w,
                               mlt_table table)
 {
+    if (sums_stay(c))
+        return;
     for (mlt_table t = 0; t < shape_tables(c->shape); t++) {
         const struct worker_view *v = &w->view[t];
 
@@ -349,9 +358,12 @@ int comm_end_clock(struct peers *p, struct mlt_worker *w, mlt_table table)
     err = send_clock(c, w, table);
     if (!err) {
         wait_sent(c, w);
-        clear_updates(c, w, table);
+        if (!sums_stay(c))
+            clear_updates(c, w, table);
         while (!(err = run_error(c)) && !cache_may_go_on(c->cache, w->index))
             wait_change(c, w);
+        if (sums_stay(c) && !err)
+            clear_updates(c, w, table);
     }
     comm_unlock(c);
     next_clock(c, w, table);

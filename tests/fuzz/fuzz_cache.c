@@ -162,7 +162,8 @@ static void take_leaving(struct cache_world *w)
             must(f.slice == w->slice);
         }
     for (uint32_t i = 0; i < FUZZ_WORKERS; i++) {
-        if (!w->ending[i] || !cache_sent(w->cache, i))
+        if (!w->ending[i] || !cache_sent(w->cache, i) ||
+            !cache_may_go_on(w->cache, i))
             continue;
         for (int t = 0; t < FUZZ_TABLES; t++)
             update_clear(&w->update[i][t]);

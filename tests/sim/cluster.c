@@ -554,6 +554,13 @@ static void begin_clock(struct cluster *c, struct sim_worker *w)
         w->actions += 30;
 }
 
+static void clear_updates(struct sim_worker *w)
+{
+    for (uint32_t t = 0; t < ORACLE_TABLES; t++)
+        if (w->table == FRAME_ALL_TABLES || w->table == t)
+            update_clear(&w->update[t]);
+}
+
 /* Lets @w go on as far as it can; true when it went. */
 static bool go_on(struct cluster *c, struct sim_node *n, struct sim_worker *w)
 {
@@ -576,14 +583,15 @@ static bool go_on(struct cluster *c, struct sim_node *n, struct sim_worker *w)
     case WAITS_TO_SEND:
         if (!cache_sent(n->cache, self))
             return false;
-        for (uint32_t t = 0; t < ORACLE_TABLES; t++)
-            if (w->table == FRAME_ALL_TABLES || w->table == t)
-                update_clear(&w->update[t]);
+        if (!c->oracle.model->barrier)
+            clear_updates(w);
         w->phase = WAITS;
         return true;
     case WAITS:
         if (!cache_may_go_on(n->cache, self))
             return false;
+        if (c->oracle.model->barrier)
+            clear_updates(w);
         if (w->clocks == 0) {
             leave(c, n, w);
         } else {
@@ -977,6 +985,7 @@ static uint64_t dense_bytes(const struct cluster *c)
 static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
 {
     struct sim_node *n = &c->node[index];
+    bool own_stay = c->model->barrier && c->seed % 2;
     struct shard_options opt = {.node = index,
                                 .nodes = c->nodes,
                                 .workers = c->workers,
@@ -1010,6 +1019,8 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
                 abort();
     }
     cache.update = n->updates;
+    cache.own_stay = own_stay;
+    opt.own = own_stay ? cache.update : NULL;
     if (shard_store_init(&n->store, &opt, limit, 0) != ERR_OK ||
         shard_new(&opt, &n->shard) != ERR_OK ||
         cache_new(&cache, &n->cache) != ERR_OK)

@@ -143,7 +143,32 @@ void oracle_learn(struct oracle *o, uint32_t worker, uint64_t row,
     o->has[at] = true;
 }
 
-/* One row of the learned table: the rule once, to the sum in worker order. */
+/* The sum over workers first .. first + n - 1, n a power of two, each half by
+ * itself; false where none of them has one. */
+static bool sum_of(struct oracle *o, uint64_t row, uint32_t first, uint32_t n,
+                   float sum[ORACLE_LEARNS_WIDTH])
+{
+    uint64_t at = first * rows_of(o, ORACLE_LEARNS) + row;
+    float right[ORACLE_LEARNS_WIDTH];
+    bool has;
+
+    if (first >= o->workers)
+        return false;
+    if (n == 1) {
+        memcpy(sum, o->gradient + at * ORACLE_LEARNS_WIDTH, sizeof(right));
+        has = o->has[at];
+        o->has[at] = false;
+        return has;
+    }
+    has = sum_of(o, row, first, n / 2, sum);
+    if (!sum_of(o, row, first + n / 2, n / 2, right))
+        return has;
+    for (int j = 0; j < ORACLE_LEARNS_WIDTH; j++)
+        sum[j] = has ? sum[j] + right[j] : right[j];
+    return true;
+}
+
+/* One row of the learned table: the rule once, to the sum over all workers. */
 static void learn_row(struct oracle *o, uint64_t row)
 {
     const struct table *t = &o->table[ORACLE_LEARNS];
@@ -152,20 +177,11 @@ static void learn_row(struct oracle *o, uint64_t row)
     const void *sums = sum;
     struct rule_batch batch = {1,       &place,   &sums,     t->width,
                                t->type, t->slots, o->params, NULL};
-    bool any = false;
+    uint32_t n = 1;
 
-    for (uint32_t w = 0; w < o->workers; w++) {
-        uint64_t at = w * t->rows + row;
-        const float *g = o->gradient + at * ORACLE_LEARNS_WIDTH;
-
-        if (!o->has[at])
-            continue;
-        for (int j = 0; j < ORACLE_LEARNS_WIDTH; j++)
-            sum[j] = any ? sum[j] + g[j] : g[j];
-        any = true;
-        o->has[at] = false;
-    }
-    if (any)
+    while (n < o->workers)
+        n *= 2;
+    if (sum_of(o, row, 0, n, sum))
         t->rule->apply(&batch);
 }
 

@@ -4,7 +4,8 @@
  * only it adds, whole numbers only. So a value read says exactly which of each
  * worker's updates it holds, and whether that is a set that the consistency
  * model allows. The third table learns (sgd with momentum): under barriers its
- * bits are compared with the rule applied to sums in worker order.
+ * bits are compared with the rule applied to sums in the order of the workers'
+ * tree.
  */
 #ifndef TESTS_SIM_CLUSTER_ORACLE_H
 #define TESTS_SIM_CLUSTER_ORACLE_H

@@ -242,7 +242,7 @@ static void cache_sends_rows_then_the_clock(void **state)
     struct frame f;
 
     (void)state;
-    open_world(&w, "bsp", 0);
+    open_world(&w, "ssp", 0);
     for (uint64_t row = 3; row < 6; row++) {
         memcpy(update_take(&w.update[1], row), delta, sizeof(delta));
     }
@@ -259,12 +259,79 @@ static void cache_sends_rows_then_the_clock(void **state)
     assert_true(f.count == 1 && frame_row(&f, 0) == 3);
     expect(&w, 0, FRAME_CLOCK);
     assert_true(cache_sent(w.cache, 1));
-    assert_false(cache_may_go_on(w.cache, 1));
+    assert_true(cache_may_go_on(w.cache, 1));
+    assert_true(cache_stats(w.cache).updates == 3);
+    close_world(&w);
+}
+
+/* Row 4 from worker 0, rows 4 and 5 from worker 1. */
+static void add_to_both(struct world *w)
+{
+    static const float delta[WIDTH] = {2, 3};
+
+    memcpy(update_take(&w->update[0], 4), delta, sizeof(delta));
+    memcpy(update_take(&w->update[1], 4), delta, sizeof(delta));
+    memcpy(update_take(&w->update[1], 5), delta, sizeof(delta));
+}
+
+static void expect_sums_of_both(struct world *w)
+{
+    struct frame f = expect(w, 1, FRAME_UPDATE);
+    float values[WIDTH];
+
+    assert_int_equal(f.count, 2);
+    assert_true(f.worker == 0 && f.clock == CLOCK);
+    frame_row_values(&f, 0, values);
+    assert_true(values[0] == 4 && values[1] == 6);
+    frame_row_values(&f, 1, values);
+    assert_true(values[0] == 2 && values[1] == 3);
+}
+
+/* Under barriers a node's workers send one sum a row: the last of them to tell
+ * of its clock sends it, before it does. */
+static void cache_sends_one_sum_of_a_nodes_workers(void **state)
+{
+    struct world w;
+    struct frame f;
+
+    (void)state;
+    open_world(&w, "bsp", 0);
+    add_to_both(&w);
+    cache_end_clock(w.cache, 1, FRAME_ALL_TABLES, 0.25);
+    f = expect(&w, 1, FRAME_CLOCK);
+    assert_true(f.worker == 1 && f.clock == CLOCK + 1);
+    expect_nothing(&w, 1);
+    cache_end_clock(w.cache, 0, FRAME_ALL_TABLES, 0.25);
+    expect_sums_of_both(&w);
+    f = expect(&w, 1, FRAME_CLOCK);
+    assert_true(f.worker == 0 && f.clock == CLOCK + 1);
+    for (int i = 0; i < WORKERS; i++)
+        expect(&w, 0, FRAME_CLOCK);
+    expect_nothing(&w, 0);
     applied(&w, 0, CLOCK + 1);
     assert_false(cache_may_go_on(w.cache, 1));
     applied(&w, 1, CLOCK + 1);
     assert_true(cache_may_go_on(w.cache, 1));
-    assert_true(cache_stats(w.cache).updates == 3);
+    assert_true(cache_stats(w.cache).updates == 2);
+    close_world(&w);
+}
+
+/* A worker that drains in place of ending the clock is the last, too. */
+static void cache_drain_lets_the_others_sums_leave(void **state)
+{
+    struct world w;
+
+    (void)state;
+    open_world(&w, "bsp", 0);
+    add_to_both(&w);
+    update_clear(&w.update[0]);
+    memset(update_take(&w.update[1], 4), 0, sizeof(float) * WIDTH);
+    cache_end_clock(w.cache, 1, FRAME_ALL_TABLES, 0.25);
+    expect(&w, 1, FRAME_CLOCK);
+    cache_drain(w.cache, 0);
+    assert_int_equal(expect(&w, 1, FRAME_UPDATE).count, 2);
+    expect(&w, 1, FRAME_DRAIN);
+    expect_nothing(&w, 1);
     close_world(&w);
 }
 
@@ -374,6 +441,8 @@ int main(void)
         cmocka_unit_test(cache_asks_again_for_one_behind),
         cmocka_unit_test(cache_pushed_copies_age_with_the_shard),
         cmocka_unit_test(cache_sends_rows_then_the_clock),
+        cmocka_unit_test(cache_sends_one_sum_of_a_nodes_workers),
+        cmocka_unit_test(cache_drain_lets_the_others_sums_leave),
         cmocka_unit_test(cache_slices_are_kept_apart),
         cmocka_unit_test(cache_refuses_what_cannot_be),
         cmocka_unit_test(cache_failed_allocation_leaves_nothing),

@@ -328,7 +328,7 @@ static void frame_bad_header_is_refused(void **state)
         const char *word;
     } bad[] = {
         {0, 'X', ERR_FORMAT, "MLTF"},
-        {4, 2, ERR_VERSION, "version 2"},
+        {4, 1, ERR_VERSION, "version 1"},
         {5, 0, ERR_FORMAT, "kind"},
         {5, FRAME_KIND_COUNT, ERR_FORMAT, "kind"},
         {6, FRAME_I64, ERR_FORMAT, "carry"},

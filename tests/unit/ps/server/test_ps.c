@@ -83,26 +83,38 @@ static int train(struct mlt_worker *w, void *arg)
 
 enum { ROW_MAX = 4 * WIDTH }; /* values, then slots, then tail */
 
+/* The sum of workers first .. first + n - 1, n a power of two, each half by
+ * itself; false where none has one. */
+static bool sum_of(unsigned workers, int clock, uint64_t row, unsigned first,
+                   unsigned n, float sum[WIDTH])
+{
+    float right[WIDTH];
+    bool any;
+
+    if (first >= workers)
+        return false;
+    if (n == 1)
+        return gradient(first, clock, row, sum);
+    any = sum_of(workers, clock, row, first, n / 2, sum);
+    if (!sum_of(workers, clock, row, first + n / 2, n / 2, right))
+        return any;
+    for (int j = 0; j < WIDTH; j++)
+        sum[j] = any ? sum[j] + right[j] : right[j];
+    return true;
+}
+
 /* Rows of the reference. */
 static void reference_clock(float (*row)[ROW_MAX], unsigned workers, int clock,
                             const struct rule_ops *rule)
 {
     for (uint64_t r = 0; r < ROWS; r++) {
-        float sum[WIDTH], g[WIDTH];
+        float sum[WIDTH];
         void *rows[1] = {row[r]};
         const void *sums[1] = {sum};
         struct rule_batch b = {1,       rows,           sums,         WIDTH,
                                MLT_F32, rule->slots(0), {0.1f, 0.5f}, NULL};
-        bool any = false;
 
-        for (unsigned w = 0; w < workers; w++) {
-            if (!gradient(w, clock, r, g))
-                continue;
-            for (int j = 0; j < WIDTH; j++)
-                sum[j] = any ? sum[j] + g[j] : g[j];
-            any = true;
-        }
-        if (any)
+        if (sum_of(workers, clock, r, 0, 16, sum))
             rule->apply(&b);
     }
 }
@@ -129,7 +141,8 @@ static void check_against_reference(unsigned workers, const char *rule)
 }
 
 /* Under bsp every rule gives, bit for bit, what a sequential program gives that
- * adds the workers' updates in their order and applies the rule once a clock.
+ * adds the workers' updates in their tree's order and applies the rule once a
+ * clock.
  */
 static void bsp_any_workers_equals_sequential_reference(void **state)
 {

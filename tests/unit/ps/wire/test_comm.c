@@ -340,6 +340,26 @@ static void comm_bsp_any_number_of_nodes_gives_the_same_bits(void **state)
     expect_same_bits(&one, &four);
 }
 
+/* Six workers too, of which neither three nor two are an aligned block. */
+static void comm_bsp_of_odd_nodes_gives_the_same_bits(void **state)
+{
+    static struct cluster one, two, three;
+
+    (void)state;
+    one = (struct cluster){.nodes = 1, .workers = 6, .consistency = "bsp"};
+    two = (struct cluster){.nodes = 2, .workers = 3, .consistency = "bsp"};
+    three = (struct cluster){.nodes = 3, .workers = 2, .consistency = "bsp"};
+    one.program = two.program = three.program = train;
+    run_cluster(&one);
+    expect_codes(&one, 0);
+    run_cluster(&two);
+    expect_codes(&two, 0);
+    expect_same_bits(&one, &two);
+    run_cluster(&three);
+    expect_codes(&three, 0);
+    expect_same_bits(&one, &three);
+}
+
 /* ---- many rows ----------------------------------------------------------- */
 
 static int init_many(struct mlt_worker *w, void *arg)
@@ -952,7 +972,7 @@ static void comm_other_version_is_refused(void **state)
     run_cluster(&c);
     expect_codes(&c, ERR_NODE);
     assert_non_null(
-        strstr(c.node[0].error.text, "node 1: frame of version 2, expected 1"));
+        strstr(c.node[0].error.text, "node 1: frame of version 3, expected 2"));
 }
 
 /* To node 0: rubbish, a frame cut off, one of another run, one of nobody. */
@@ -1020,6 +1040,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comm_bsp_any_number_of_nodes_gives_the_same_bits),
+        cmocka_unit_test(comm_bsp_of_odd_nodes_gives_the_same_bits),
         cmocka_unit_test(comm_rows_are_found_while_others_come),
         cmocka_unit_test(comm_every_model_keeps_every_update),
         cmocka_unit_test(comm_failure_ends_the_run_everywhere),
