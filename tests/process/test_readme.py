@@ -44,6 +44,12 @@ class Readme(Case):
             self.assertLess(tour.index("build/release:$PATH"),
                             tour.index("\nmltune run "))
 
+    def test_it_says_what_a_bare_debian_lacks(self):
+        """Before the first section: git to fetch it, make to begin."""
+        text = (ROOT / "README.md").read_text().split("\n## ")[0]
+        self.assertIn("apt-get install git make", text)
+        self.assertIn("make deps", text)
+
     def test_it_says_where_it_runs(self):
         """And where not; of the system and processor for which this is built,
         and the image of the container is made."""
