@@ -211,11 +211,16 @@ test-objects: $(TESTS:$(B)/%=$(B)/obj/%.o) $(TEST_HELPER_OBJS) $(SIM_SRCS:%.c=$(
 cluster-sim: $(B)/tests/sim/test_cluster
 	@SEEDS=$(or $(SEEDS),10000) FIRST=$(or $(FIRST),1) $<
 
+# Where deploy/install-deps.sh puts a Node.js for tests, if the machine's is too old for them. Debian's
+# npm finds its parts with Debian's node alone.
+NODE_OF_TESTS := $(CURDIR)/tests/node/node_modules/.bin
+export PATH := $(NODE_OF_TESTS):$(subst $(NODE_OF_TESTS):,,$(PATH))
+
 # Packages of node for tests of the page: tests/browser/package-lock.json says what.
 NODE_MODULES := tests/browser/node_modules/.package-lock.json
 $(NODE_MODULES): tests/browser/package.json tests/browser/package-lock.json
 	$(call say,NPM,$(@D))
-	$(Q)npm ci --prefix tests/browser --ignore-scripts --loglevel=error && touch $@
+	$(Q)PATH="$(subst $(NODE_OF_TESTS):,,$(PATH))" npm ci --prefix tests/browser --ignore-scripts --loglevel=error && touch $@
 
 # Lets calls fail, in whatever build it is loaded: no sanitizer, no flags of one.
 FAULT_SHIM := $(B)/tests/faults/shim.so
@@ -243,7 +248,7 @@ SCREENSHOTS ?= $(CURDIR)/build/screenshots
 .PHONY: screenshots
 screenshots:
 	@mkdir -p $(SCREENSHOTS)
-	@MLTUNE_SHOTS=$(SCREENSHOTS) $(MAKE) --no-print-directory process T=test_views
+	@MLTUNE_SHOTS=$(SCREENSHOTS) MLTUNE_TEST_SECONDS=1800 $(MAKE) --no-print-directory process T=test_views
 	@echo "in $(SCREENSHOTS)"
 
 # Whoever of a run is killed with SIGKILL, wherever, until so many kills were made;

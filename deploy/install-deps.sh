@@ -31,11 +31,23 @@ for p in $wanted; do
 done
 
 # Playwright, with which the tests look at the page, runs on Node.js 20 and later;
-# Debian 12 has 18.
+# Debian 12 has 18. There the npm registry's goes beside the tests, for them alone.
+own=$(dirname "$0")/../tests/node
+is_new() {
+    major=$("$1" --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/')
+    [ "${major:-0}" -ge 20 ]
+}
 check_node() {
-    major=$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/')
-    [ "${major:-0}" -ge 20 ] && return
-    echo "tests of the page need Node.js 20 or later, found $(node --version 2>/dev/null || echo none):" >&2
+    is_new node && return
+    is_new "$own/node_modules/.bin/node" && return
+    echo "installing: Node.js for tests (the machine's is $(node --version 2>/dev/null || echo none))" >&2
+    npm ci --prefix "$own" --ignore-scripts --loglevel=error >&2 || :
+    # Debian's npm makes no link of a package that is optional.
+    for built in "$own"/node_modules/node-linux-*/bin/node; do
+        [ ! -x "$built" ] || ln -sf "../${built#"$own"/node_modules/}" "$own/node_modules/.bin/node"
+    done
+    is_new "$own/node_modules/.bin/node" && return
+    echo "tests of the page need Node.js 20 or later, and the npm registry gave none:" >&2
     echo "install it from nodesource.com or nodejs.org, and try again (make demo needs none)" >&2
     exit 1
 }
