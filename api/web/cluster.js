@@ -252,7 +252,7 @@ function held(nodes) {
 // branches at one moment (docs/http/nodes.md), not a sum of those that are listed.
 function memoryText(nodes) {
   const used = sum(nodes.map((n) => n.memory.in_use_bytes)), saved = sum(nodes.map((n) => n.memory.saved_bytes || 0));
-  return bytes(used) + " in use by all branches" + (saved > 0 ? "; without sharing they would take " + bytes(used + saved) +
+  return bytes(used) + " in use by all branches, with what finds their rows" + (saved > 0 ? "; without sharing they would take " + bytes(used + saved) +
     ", " + short((used + saved) / used, 3) + " times that" : "; nothing is shared at the moment");
 }
 

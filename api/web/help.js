@@ -7,7 +7,9 @@ import {el, link} from "./text.js";
 // What headings and columns say, by the glossary's word.
 const WORDS = {trial: "trial", trials: "trial", search: "search", verdict: "label", setting: "setting", speed: "speed",
   clocks: "clock", epochs: "epoch", "setting in use": "setting", "training loss": "surviving lineage",
-  tuning: "search", "branches over time": "branch", "staleness of reads": "staleness", model: "model"};
+  tuning: "search", "branches over time": "branch", "staleness of reads": "staleness", model: "model", importance: "importance",
+  "speed by two tunables": "speed", "history of the search": "search", "parallel coordinates": "setting", why: "decision",
+  "memory of branches": "chunk", node: "node", workers: "worker"};
 
 let words = null;
 

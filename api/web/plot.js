@@ -45,7 +45,9 @@ function spread(spec, data, log, x0, x1) {
   if (spec.losses) {
     const lines = [...data.slice(1), ...(spec.bundles || []).flatMap((b) => b.lines.map((l) => l.y))];
     const top = topOfLosses(lines.map((y) => y.find(Number.isFinite)), high);
-    if (top > low) high = top;
+    // A lineage that is beyond it for the most part is what there is to be seen.
+    const own = data.slice(1).flat().filter(Number.isFinite), beyond = own.filter((v) => v > top).length;
+    if (top > low && 2 * beyond <= own.length) high = top;
   }
   return log ? logRange(low, high) : linearRange(low, high, 0.05);
 }
@@ -60,6 +62,11 @@ function drawCut(u, spec, c, scale) {
         const x = line.x[i];
         if ((v > top || !Number.isFinite(v)) && x >= u.scales.x.min && x <= u.scales.x.max) at.add(Math.round(u.valToPos(x, "x", true) / room));
       });
+  for (const s of spec.cut ? spec.series : [])
+    s.values.forEach((v, i) => {
+      const x = spec.x[i];
+      if (v !== null && !(number(v) <= top) && x >= u.scales.x.min && x <= u.scales.x.max) at.add(Math.round(u.valToPos(x, "x", true) / room));
+    });
   ctx.fillStyle = c.bad;
   ctx.beginPath();
   for (const k of at) {
@@ -199,7 +206,7 @@ function options(state, width) {
 // spec: {title, name, code (the title is a name), xLabel, yLabel, height, x: [], series: [{label, values,
 // colour, width, dash, kind: "line" | "steps" | "dots", breaks: [[from x, to x]]}], bundles: [{colour,
 // alpha, lines: [{x, y, apart: a Set of the points that are not joined to the one before}]}], marks: [], xWhole, yWhole, losses, bands, logAllowed, log, xRange, xTicks(low, high, most) -> [[x, text]],
-// cut(whether bundles go beyond the top: marked there), zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}. With logAllowed a button
+// cut(whether lines go beyond the top: marked there), zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}. With logAllowed a button
 // makes the axis logarithmic; logWhen() says whether it is before anybody has pressed it.
 export function plot(first, ...tools) {
   const host = el("div.plot"), nothing = el("p.quiet", "");

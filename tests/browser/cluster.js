@@ -33,7 +33,7 @@ const card = (page, title) => page.locator("section.card", {has: page.getByRole(
 
 async function agrees(page) {
   const memory = card(page, "memory of branches");
-  await memory.getByText("200 KiB in use by all branches; without sharing they would take 300 KiB, 1.5 times that").waitFor();
+  await memory.getByText("200 KiB in use by all branches, with what finds their rows; without sharing they would take 300 KiB, 1.5 times that").waitFor();
   for (const text of ["its own", "shared with other branches"]) await memory.locator(".legend", {hasText: text}).waitFor();
   const nodes = card(page, "nodes");
   assert.ok((await nodes.locator("tbody tr").first().textContent()).includes("3.0 s (30 %)"));

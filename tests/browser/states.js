@@ -6,53 +6,8 @@
 "use strict";
 
 const assert = require("assert");
-const {confirm, faultless, openPage, tell, watch, withAxe} = require("./person.js");
-
-const ORIGIN = "http://states.test";
-const at = (s) => new Date(Date.UTC(2026, 10, 23, 20, 0, 0) + 1000 * s).toISOString();
-const METRIC = {name: "accuracy", higher_is_better: true};
-const RUN = {run: "r-1", name: "r", status: "paused", status_reason: null, message: null, reason: null, queue: null,
-  job: {app: "mlr", metric: METRIC}, clock: 100, clocks: 100, epochs: 3, loss: 9.9, last_epoch: {epoch: 3, loss: 0.52, metric: 0.83},
-  best: {epoch: 2, loss: 0.48, metric: 0.85}, setting: {learning_rate: 0.05}, branch: 2, branches: {total: 2, live: 1}, model_info: null,
-  values: null, tuning: {strategy: "mltuner", searcher: "tpe", searches: 1, trials: 4, seconds: 2}, stop: {max_epochs: 9, max_time: null,
-    target_loss: null, target_metric: null, plateau_epochs: 5}, seconds: 12, paused_seconds: 0, started_at: at(0),
-  first_clock_at: at(1), updated_at: at(12)};
-const FINISHED = {...RUN, status: "finished", reason: "converged"};
-const FAILED = {...RUN, status: "failed", reason: "error", message: "data.csv cannot be read: no such file", clock: 0, clocks: 0, epochs: 0,
-  loss: null, last_epoch: null, best: null, setting: null, first_clock_at: null, tuning: {...RUN.tuning, searches: 0, trials: 0, seconds: 0}};
-const NONE = {points: 0, clock: [], seconds: [], loss: [], branch: []};
-const LINEAGE = {points: 4, clock: [30, 50, 80, 100], seconds: [3, 5, 8, 10], loss: [0.9, 0.48, 0.6, 0.55], branch: [2, 2, 2, 2]};
-const SEARCH = {search: 1, max_trials: 9, started_at: at(1), ended_at: at(3.5), tunables: {},
-  result: {trials: 4, winner: 2, trial_seconds: 0.4, seconds: 2, waiting_seconds: 0.25}};
-const DECISIONS = [["fork", "a branch is forked", {}, 8], ["search_ended", "search 1 ends after 4 trials", {search: 1, seconds: 2, waiting_s: 0.25, winner: 2}, 3.5],
-  ["trial_time", "a trial takes 0.4 s", {trial_time: 0.4}, 2], ["setting", "it begins", {}, 0.5]]
-  .map(([decision, text, numbers, s], i) => ({number: 4 - i, decision, text, numbers, clock: 1, at: at(s)}));
-const BRANCHES = [["converging", true, 2], ["unstable", false, 1]].map(([label, surviving, branch]) => ({branch, parent: 0, type: "training",
-  role: "trial", trial: branch, search: 1, label, loss: surviving ? null : 0.7, live: surviving, surviving, setting: {learning_rate: 0.05},
-  created_clock: 0, first_clock: 1, last_clock: surviving ? 100 : 40, clocks: 60, freed_reason: surviving ? null : "out"}));
-
-const serve = (run) => (path) => {
-  if (path === "/version") return {name: "mltune", version: "0"};
-  if (path === "/runs") return {runs: [run, {...run, run: "r-2"}], total: 2, next_page_token: null};
-  const failed = run.status === "failed" || run.status === "waiting";
-  return {"": run, "/curve": {lineage: failed ? NONE : LINEAGE, others: NONE}, "/schedule": {schedule: []},
-    "/epochs": {epochs: failed ? [] : [1, 2, 3].map((epoch) => ({epoch, clock: 30 * epoch, loss: 1 / epoch, metric: 0.8})), next_page_token: null},
-    "/searches": {searches: failed ? [] : [SEARCH], next_page_token: null}, "/decisions": {decisions: failed ? [] : DECISIONS, next_page_token: null},
-    "/branches/2": BRANCHES[0], "/slices": {slices: [], next_page_token: null},
-    "/tree": {total: 2, branches: BRANCHES.map((b) => ({...b, role: run.role ?? b.role}))},
-    "/nodes": {nodes: [{node: 0, branches: [{branch: 2, private_bytes: 2048, shared_bytes: 0}]}]}}[path.replace("/runs/r-1", "")] ?? null;
-};
-
-async function opens(browser, faults, run, tab = "") {
-  const page = await browser.newPage({viewport: {width: 1280, height: 900}});
-  watch(page, faults);
-  await withAxe(page);
-  await openPage(page, ORIGIN, serve(run), "#/run/r-1" + tab);
-  await page.locator(".runhead .chip", {hasText: run.status}).waitFor();
-  return page;
-}
-
-const figure = (page, name) => page.locator(".figures > div").filter({has: page.getByRole("heading", {name, exact: true})});
+const {faultless, tell} = require("./person.js");
+const {FAILED, FINISHED, RUN, figure, opens} = require("./played.js");
 
 async function lastAndBest(browser, faults, run) {
   const page = await opens(browser, faults, run);
@@ -87,78 +42,17 @@ async function survived(browser, faults, run, wanted, not, parts) {
   await page.close();
 }
 
-async function asks(page, group, name, heading) {
-  await page.getByRole("group", {name: group}).getByRole("button", {name, exact: true}).click();
-  await page.locator("dialog").getByRole("heading", {name: heading}).waitFor();
-  await faultless(page, heading);
-  await page.keyboard.press("Escape");
-  await page.locator("dialog").waitFor({state: "detached"});
-}
-
-// What is asked of a branch that was forked by hand and lives.
-async function byHand(browser, faults) {
-  const page = await opens(browser, faults, {...RUN, branch: 9, role: "user"}, "/branches");
-  await page.locator(".readout", {hasText: "3 branches"}).waitFor();
-  await page.locator("main canvas").first().focus();
-  await page.keyboard.press("Home");
-  await page.keyboard.press("ArrowRight");
-  for (const name of ["fork", "promote", "give up"]) await asks(page, "the chosen branch", name, name + " branch 2?");
-  await page.close();
-}
-
-// What is asked of a run in a state that the runs of views.js are not in.
-async function steered(browser, faults) {
-  const queue = {group: "all", submitted_at: null, waits: true};
-  for (const [more, names] of [[{status: "training"}, ["pause", "re-tune", "snapshot", "stop"]], [{status: "held", queue}, ["continue", "stop", "delete"]],
-    [{status: "queued", queue}, ["pause", "stop"]], [{status: "interrupted", queue}, ["continue", "delete"]]]) {
-    const page = await opens(browser, faults, {...RUN, ...more});
-    for (const name of names) await asks(page, "steer the run", name, name + " r?");
+// A surviving lineage that leaves the axis is marked where it does; one that is beyond it
+// for the most part is what the axis shows.
+async function leavesTheAxis(browser, faults) {
+  for (const [losses, marked] of [[[2.3, 0.48, 0.6, 5e27], true], [[2.3, 0.48, 0.6, "nan"], true], [[2.3, 0.48, 0.6, 0.5], false],
+    [[2.3, 5e27, 6e27, 7e27], false]]) {
+    const page = await opens(browser, faults, {...RUN, losses}), mark = page.getByText("beyond the axis");
+    await figure(page, "loss").locator(".big", {hasText: /\d/}).waitFor();
+    await (marked ? mark.waitFor() : page.waitForFunction(() => document.querySelector("main canvas")?.width > 0));
+    assert.strictEqual(await mark.isVisible(), marked, losses.join());
     await page.close();
   }
-}
-
-// The name of a run stays in the page's head on a phone, cut short where it is long.
-async function saysWhere(browser, faults) {
-  const long = "a run whose name is too long for any phone that there is";
-  for (const name of ["r", long]) {
-    const page = await opens(browser, faults, {...RUN, name});
-    await page.setViewportSize({width: 390, height: 844});
-    const here = page.locator("#crumbs .crumb-here").last();
-    assert.strictEqual(await here.textContent(), name);
-    const [seen, whole, high, over] = await here.evaluate((e) => [e.clientWidth, e.scrollWidth,
-      document.querySelector(".top").getBoundingClientRect().height, document.documentElement.scrollWidth - innerWidth]);
-    assert.ok(name === long ? whole > seen && seen > 60 : whole === seen && seen > 0, [name, seen, whole].join());
-    assert.ok(high < 60 && over <= 0, "the head is " + high + " high");
-    assert.strictEqual(await here.getAttribute("title"), name);
-    await faultless(page, "a phone");
-    if (process.env.MLTUNE_SHOTS) await page.screenshot({path: process.env.MLTUNE_SHOTS + "/crumb-" + name[0] + ".png"});
-    await page.close();
-  }
-}
-
-// A server that other machines reach wants a token to look, and one to write.
-async function tokenWanted(browser, faults) {
-  const page = await browser.newPage({viewport: {width: 1280, height: 900}}), tokens = [];
-  watch(page, faults);
-  await withAxe(page);
-  const refused = {refused: 401, code: "token_required", detail: "a token is needed"};
-  await openPage(page, ORIGIN, (path, query, request) => {
-    tokens.push(request.headers().authorization);
-    return tokens.at(-1) === "Bearer mine" && request.method() === "GET" ? serve({...RUN, status: "training"})(path) : refused;
-  }, "#/run/r-1");
-  const notice = page.locator("#notice");
-  await notice.getByLabel("token").waitFor();
-  assert.ok(await notice.getByLabel("token").evaluate((e) => e === document.activeElement), "it has the focus");
-  await faultless(page, "a token is wanted");
-  await notice.getByLabel("token").fill("mine");
-  await page.keyboard.press("Enter");
-  await page.locator(".runhead .chip", {hasText: "training"}).waitFor();
-  await notice.waitFor({state: "hidden"});
-  await page.getByRole("button", {name: "pause", exact: true}).click();
-  await confirm(page, "pause");
-  await page.locator("dialog").getByRole("alert").filter({hasText: "The server wants another token."}).waitFor();
-  await faultless(page, "another token is wanted");
-  await page.close();
 }
 
 async function failed(browser, faults) {
@@ -189,10 +83,7 @@ tell(async (browser, page, faults) => {
   await times(browser, faults);
   await survived(browser, faults, FINISHED, /survived as the result/, /lives|freed/, ["0.05", "0.52", "2 KiB"]);
   await survived(browser, faults, RUN, /lives/, /as the result/, ["0.05", "2 KiB"]);
-  await byHand(browser, faults);
-  await steered(browser, faults);
-  await tokenWanted(browser, faults);
-  await saysWhere(browser, faults);
+  await leavesTheAxis(browser, faults);
   await failed(browser, faults);
   await waiting(browser, faults);
 });

@@ -100,7 +100,7 @@ const MORE = [["tags and note", of(live), canvas, "tags and note"], ["who you ar
 // that are opened here is it. A new one fails the test until it is opened, too.
 const ASKS = {"account.js": ["who you are"], "byhand.js": ["fork", "promote"], "control.js": ["continue", "export", "limits"],
   "newrun.js": ["new run"], "notes.js": ["tags and note"], "suggest.js": ["suggest"]};
-// Opened by states.js, which has the branch for it.
+// Opened by prompts.js, which has the branch for it.
 const ELSEWHERE = new Set(["promote"]);
 // The same of views: each tab of a run, each kind of address.
 const TABS = {"": "overview", trials: "trials", branches: "branches", settings: "settings", cluster: "cluster", config: "configuration", log: "log"};

@@ -46,6 +46,9 @@ class Modules(unittest.TestCase):
     def test_what_is_said_of_an_end_and_of_time(self):
         self.tell("states.js")
 
+    def test_what_is_asked_in_each_state(self):
+        self.tell("prompts.js")
+
     def test_the_cluster_s_figures_agree(self):
         self.tell("cluster.js")
 

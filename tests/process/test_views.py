@@ -46,7 +46,7 @@ class Views(test_serve.Service):
             words.append(os.environ["MLTUNE_SHOTS"])
         done = subprocess.run(
             ["node", str(ROOT / "tests/browser/views.js"), *words],
-            capture_output=True, text=True, timeout=600, env=self.env)
+            capture_output=True, text=True, timeout=1800, env=self.env)
         self.assertEqual(done.returncode, 0, done.stderr)
 
 

@@ -312,8 +312,8 @@ static void set_horizon(struct finals *f)
 static void record_winner(struct finals *f, const struct finalist *x)
 {
     struct record_decision *d = board_decision(
-        f->c, "finals", "trial %u is the best of %zu after %u epochs of it",
-        x->trial->number, f->n, x->epochs);
+        f->c, "finals", "trial %u is the best of %zu after %u epoch%s of it",
+        x->trial->number, f->n, x->epochs, x->epochs == 1 ? "" : "s");
     /* No horizon yet: the target was reached, with the latest results. */
     double time = f->horizon > 0 ? f->horizon : INFINITY;
 
