@@ -52,6 +52,8 @@ expect words '31 words' $page "| a | $words $words $words more |\n"
 expect words '31 words' docs/http/a.md "$words $words $words more.\n"
 expect words '31 words' docs/results.md "$words $words $words more.\n"
 expect words '31 words' docs/results/a.md "$words $words $words more.\n"
+long=$(printf '%0181d' 0)
+expect words '181 characters' $page "$long\n"
 expect links 'leads nowhere' $page '[a](b.md) [g](glossary.md)\n'
 expect links 'no such heading' $page '[g](glossary.md#nothing)\n'
 expect links 'no such file' $page '[g](glossary.md) `base/b.c`\n'

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Sentences above 30 words in the documents: a sign that a reader gets lost.
+"""Sentences above 30 words in the documents: a sign that a reader gets lost. Lines
+above 180 characters: a terminal folds them anywhere.
 
 Looks at README.md, CONTRIBUTING.md, docs/*.md, docs/http/*.md and
 docs/results/*.md. A list item, a cell of a table and a heading end a sentence, code
-counts as one word.
+counts as one word. A row of a table, and code, may be as long as they are.
 
-Usage: words.py [ROOT]    lists such sentences, exit 1 if there is any.
+Usage: words.py [ROOT]    lists such sentences and lines, exit 1 if there is any.
 """
 import pathlib
 import re
 import sys
 
 WORDS_MAX = 30
+LINE_MAX = 180
 BLOCK = re.compile(r"^\s*([-*+]|\d+\.)\s+|^\s*#+\s+|^\s*>\s?")
 # A sentence ends at . ! or ? before a blank.
 END = re.compile(r"(?<=[.!?])[\"”)*_]*\s+")
@@ -68,6 +70,14 @@ def long_sentences(text):
                 yield number, len(words), sentence
 
 
+def long_lines(text):
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        fenced ^= line.lstrip().startswith("```")
+        if not fenced and line[:1] != "|" and len(line) > LINE_MAX:
+            yield number, len(line)
+
+
 def pages(root):
     for path in [root / "README.md", root / "CONTRIBUTING.md",
                  *sorted((root / "docs").glob("*.md")),
@@ -86,6 +96,10 @@ def main():
         for number, count, sentence in long_sentences(path.read_text()):
             print(f"{name}:{number}: {count} words, more than {WORDS_MAX}: "
                   f"{sentence}")
+            wrong += 1
+        for number, length in long_lines(path.read_text()):
+            print(f"{name}:{number}: a line of {length} characters, more than "
+                  f"{LINE_MAX}")
             wrong += 1
     if looked_at == 0:
         print("words: found no page: wrong folder?")
