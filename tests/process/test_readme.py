@@ -50,6 +50,13 @@ class Readme(Case):
         self.assertIn("apt-get install git make", text)
         self.assertIn("make deps", text)
 
+    def test_it_says_where_modules_of_python_come_from(self):
+        """Those that `make deps` does not install."""
+        text = (ROOT / "README.md").read_text()
+        for module in "numpy", "torch":
+            self.assertRegex(text, rf"\bimport {module}\b")
+            self.assertIn(f"Debian's python3-{module}", text)
+
     def test_it_says_where_it_runs(self):
         """And where not; of the system and processor for which this is built,
         and the image of the container is made."""
