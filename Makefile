@@ -357,6 +357,7 @@ lint-layers:
 	@$(PYTHON) tests/lint/layers.py .
 	@$(PYTHON) tests/lint/names.py .
 	@$(PYTHON) tests/lint/statuses.py .
+	@$(PYTHON) tests/lint/dropped.py .
 # No struct is reached into by twenty files.
 lint-fanin:
 	$(call say,LINT,fanin)

@@ -33,15 +33,16 @@ static enum err note_columns(struct onnx_graph *g, const char *dir,
 {
     char **name = NULL;
     json_t *list;
+    int failed = 0;
     enum err err = columns_load(dir, columns, &name, f);
 
     if (err || !name)
         return err;
     list = json_array();
     for (uint64_t i = 0; i < columns; i++)
-        json_array_append_new(list, json_string(name[i]));
+        failed |= json_array_append_new(list, json_string(name[i]));
     columns_free(name, columns);
-    return note_list(g, "columns", list, f);
+    return note_list(g, "columns", json_whole(list, failed), f);
 }
 
 /* How columns become the inputs that the graph takes. */
@@ -63,6 +64,7 @@ static enum err note_classes(struct onnx_graph *g, const char *dir,
     char *name[SAMPLES_CLASSES_MAX] = {NULL}, number[16];
     unsigned names = 0;
     json_t *list;
+    int failed = 0;
     enum err err = samples_class_names(dir, name, &names, f);
 
     if (err)
@@ -70,11 +72,12 @@ static enum err note_classes(struct onnx_graph *g, const char *dir,
     list = json_array();
     for (unsigned i = 0; i < classes; i++) {
         snprintf(number, sizeof(number), "%u", i);
-        json_array_append_new(list, json_string(i < names ? name[i] : number));
+        failed |= json_array_append_new(
+            list, json_string(i < names ? name[i] : number));
     }
     for (unsigned i = 0; i < names; i++)
         mem_free(name[i]);
-    return note_list(g, "classes", list, f);
+    return note_list(g, "classes", json_whole(list, failed), f);
 }
 
 /* ---- what comes in ------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "apps/formats/data_stream.h"
 #include "apps/samples/data_samples.h"
 #include "apps/samples/table_summary.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -98,6 +99,7 @@ static json_t *label_counts(const struct sparse *s)
     uint64_t count[LABELS_MAX] = {0};
     size_t n = sparse_labels(s, LABELS_MAX, label);
     json_t *list = json_array();
+    int failed = 0;
 
     if (n > LABELS_MAX)
         return list;
@@ -105,9 +107,10 @@ static json_t *label_counts(const struct sparse *s)
         for (size_t k = 0; k < n; k++)
             count[k] += s->label[i] == label[k];
     for (size_t k = 0; k < n; k++)
-        json_array_append_new(list, json_pack("{s:f, s:I}", "label", label[k],
-                                              "samples", (json_int_t)count[k]));
-    return list;
+        failed |= json_array_append_new(list, json_pack("{s:f, s:I}", "label",
+                                                        label[k], "samples",
+                                                        (json_int_t)count[k]));
+    return json_whole(list, failed);
 }
 
 static void describe_sparse(const struct sparse *s, struct data_info *out)
@@ -157,13 +160,14 @@ enum { FREQUENT_WORDS = 10 };
 static json_t *frequent_words(const struct text_words *w)
 {
     json_t *list = json_array();
+    int failed = 0;
 
     for (uint32_t i = 0; i < w->map.name.words && i < FREQUENT_WORDS; i++)
-        json_array_append_new(list,
-                              json_pack("{s:s, s:I}", "word",
-                                        vocabulary_word(&w->map.name, i),
-                                        "times", (json_int_t)w->times[i]));
-    return list;
+        failed |= json_array_append_new(
+            list,
+            json_pack("{s:s, s:I}", "word", vocabulary_word(&w->map.name, i),
+                      "times", (json_int_t)w->times[i]));
+    return json_whole(list, failed);
 }
 
 /* A text, of words as word2vec takes them if nothing else is said. */
@@ -455,12 +459,12 @@ enum err data_glance(const char *spec, const char *folder,
 static json_t *class_counts(const struct data_info *info)
 {
     json_t *counts = json_array();
-    unsigned i;
+    int failed = 0;
 
-    for (i = 0; counts && i < info->classes; i++)
-        json_array_append_new(counts,
-                              json_integer((json_int_t)info->class_samples[i]));
-    return counts;
+    for (unsigned i = 0; i < info->classes; i++)
+        failed |= json_array_append_new(
+            counts, json_integer((json_int_t)info->class_samples[i]));
+    return json_whole(counts, failed);
 }
 
 static json_t *members_json(const struct data_info *info)

@@ -53,14 +53,15 @@ static json_t *figures_json(const char *name, const char *kind, uint64_t n,
     json_t *o = json_pack("{s:o, s:s, s:I}", "name", name_json(name), "kind",
                           kind, "missing", (json_int_t)(n - m->there));
     bool any = m->there > 0;
+    int failed;
 
-    if (!o)
-        return NULL;
-    json_object_set_new(o, "min", any ? json_real(m->min) : json_null());
-    json_object_set_new(o, "max", any ? json_real(m->max) : json_null());
-    json_object_set_new(
-        o, "mean", any ? json_real(m->sum / (double)m->there) : json_null());
-    return o;
+    failed =
+        json_object_set_new(o, "min", any ? json_real(m->min) : json_null()) |
+        json_object_set_new(o, "max", any ? json_real(m->max) : json_null()) |
+        json_object_set_new(o, "mean",
+                            any ? json_real(m->sum / (double)m->there)
+                                : json_null());
+    return json_whole(o, failed);
 }
 
 static json_t *column_json(const struct samples *s, uint64_t c)
@@ -98,14 +99,15 @@ static json_t *classes_json(const struct samples *s)
 {
     uint64_t samples[SAMPLES_CLASSES_MAX] = {0};
     json_t *list = json_array();
+    int failed = 0;
 
     for (uint64_t i = 0; i < s->count; i++)
         samples[s->label[i]]++;
-    for (unsigned c = 0; list && c < s->classes && c < SUMMARY_CLASSES_MAX; c++)
-        json_array_append_new(list,
-                              json_pack("{s:o, s:I}", "name", class_json(s, c),
-                                        "samples", (json_int_t)samples[c]));
-    return list;
+    for (unsigned c = 0; c < s->classes && c < SUMMARY_CLASSES_MAX; c++)
+        failed |= json_array_append_new(
+            list, json_pack("{s:o, s:I}", "name", class_json(s, c), "samples",
+                            (json_int_t)samples[c]));
+    return json_whole(list, failed);
 }
 
 static json_t *label_json(const struct samples *s)
@@ -137,16 +139,13 @@ json_t *table_summary(const struct samples *s)
     uint64_t listed =
         columns < SUMMARY_COLUMNS_MAX ? columns : SUMMARY_COLUMNS_MAX;
     json_t *list = json_array();
+    int failed = 0;
 
     assert(s->columns && s->columns->inputs == 0 && (s->label || s->target));
-    for (uint64_t c = 0; list && c < listed; c++)
-        json_array_append_new(list, column_json(s, c));
-    if (list)
-        json_array_append_new(list, label_json(s));
-    if (json_array_size(list) != listed + 1) {
-        json_decref(list);
-        return NULL;
-    }
+    for (uint64_t c = 0; c < listed; c++)
+        failed |= json_array_append_new(list, column_json(s, c));
+    failed |= json_array_append_new(list, label_json(s));
+    list = json_whole(list, failed);
     return json_pack("{s:I, s:o, s:I}", "missing", (json_int_t)count_missing(s),
                      "columns", list, "columns_left_out",
                      (json_int_t)(columns - listed));

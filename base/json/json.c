@@ -344,6 +344,14 @@ char *json_write(const json_t *value, unsigned indent)
 
 /* ---- numbers ------------------------------------------------------------- */
 
+json_t *json_whole(json_t *value, int failed)
+{
+    if (!failed)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 json_t *json_of_number(double number)
 {
     if (!isfinite(number)) {

@@ -56,6 +56,11 @@ char *json_write(const json_t *value, unsigned indent);
 enum { JSON_NUMBER_MAX = 32 };
 void json_write_number(double number, char out[JSON_NUMBER_MAX]);
 
+/* @value (transferred, may be NULL), or NULL where a member of it found no
+ * memory: @failed is all that setters returned, by |=. So nobody is told less
+ * without a word. */
+json_t *json_whole(json_t *value, int failed);
+
 /* A number as JSON: non-finite ones are the strings "nan", "inf", "-inf".
  * NULL when out of memory. */
 json_t *json_of_number(double number);

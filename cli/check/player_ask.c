@@ -1,6 +1,7 @@
 /* Messages of the player, and what it knows of settings and epochs for them. */
 #include "cli/check/player_internal.h"
 
+#include "base/json/json.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -51,16 +52,19 @@ static json_t *setting_of(const struct player *p, enum check_setting setting)
 {
     uint64_t batch = player_batch(p, setting);
     json_t *o = json_object();
+    int failed = 0;
 
     if (player_has_tunable(p, "learning_rate"))
-        json_object_set_new(o, "learning_rate", json_real(rate_of(p, setting)));
+        failed |= json_object_set_new(o, "learning_rate",
+                                      json_real(rate_of(p, setting)));
     if (setting == SETTING_EMPTY)
-        json_object_set_new(o, "batch_size", json_integer(0));
+        failed |= json_object_set_new(o, "batch_size", json_integer(0));
     else if (batch)
-        json_object_set_new(o, "batch_size", json_integer((json_int_t)batch));
+        failed |= json_object_set_new(o, "batch_size",
+                                      json_integer((json_int_t)batch));
     if (setting == SETTING_DECAY)
-        json_object_set_new(o, "weight_decay", json_real(0.1));
-    return o;
+        failed |= json_object_set_new(o, "weight_decay", json_real(0.1));
+    return json_whole(o, failed);
 }
 
 uint64_t player_epoch(const struct player *p)

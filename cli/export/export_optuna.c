@@ -42,6 +42,7 @@ static json_t *range_of(const char *name, const struct tunable *t, json_t *step)
 static json_t *choices_of(const struct tunable *t)
 {
     json_t *a = json_array();
+    int failed = 0;
 
     for (size_t i = 0; i < t->values_len; i++) {
         const char *text = tunable_text(t, i);
@@ -51,10 +52,10 @@ static json_t *choices_of(const struct tunable *t)
                           ? json_integer((json_int_t)number)
                           : json_real(number);
 
-        json_array_append_new(a, one);
+        failed |= json_array_append_new(a, one);
     }
     return json_pack("{s:s, s:{s:o}}", "name", "CategoricalDistribution",
-                     "attributes", "choices", a);
+                     "attributes", "choices", json_whole(a, failed));
 }
 
 /* A distribution is a text of JSON in it. */
@@ -167,9 +168,9 @@ static enum err put_trial(const struct export_source *s, FILE *out,
         "user_attrs", "trial", (json_int_t)t->t.trial, "label",
         trial_label_name(t->t.label), "incumbent", t->t.incumbent,
         "system_attrs", "intermediate_values");
-    if (line && t->ended)
-        json_object_set_new(line, "datetime_complete",
-                            time_of(s, t->ended_at_s));
+    if (t->ended)
+        line = json_whole(line, json_object_set_new(line, "datetime_complete",
+                                                    time_of(s, t->ended_at_s)));
     return put_line(out, line);
 }
 

@@ -91,14 +91,16 @@ static json_t *result_json(const struct check_result *r)
     json_t *o = json_pack("{s:s, s:s, s:s}", "name", r->check->name, "title",
                           r->check->title, "result", outcome_name(r->outcome));
 
-    if (o && r->outcome == OUTCOME_FAILED)
-        json_object_update_new(o, json_pack("{s:s, s:s, s:s, s:s}", "rule",
-                                            rule_label(r->rule), "sentence",
-                                            rule_text(r->rule), "expected",
-                                            r->expected, "came", r->came));
-    if (o && r->outcome == OUTCOME_NOT_APPLICABLE)
-        json_object_set_new(o, "reason", json_string(r->came));
-    return o;
+    int failed = 0;
+
+    if (r->outcome == OUTCOME_FAILED)
+        failed = json_object_update_new(
+            o, json_pack("{s:s, s:s, s:s, s:s}", "rule", rule_label(r->rule),
+                         "sentence", rule_text(r->rule), "expected",
+                         r->expected, "came", r->came));
+    if (r->outcome == OUTCOME_NOT_APPLICABLE)
+        failed = json_object_set_new(o, "reason", json_string(r->came));
+    return json_whole(o, failed);
 }
 
 static int print_json(const struct player *p)
@@ -106,12 +108,13 @@ static int print_json(const struct player *p)
     json_t *list = json_array(), *all;
     const struct check_result *r;
     size_t n;
-    int code;
+    int code, failed = 0;
 
     r = player_results(p, &n);
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, result_json(&r[i]));
-    all = json_pack("{s:b, s:o}", "passed", player_passed(p), "checks", list);
+        failed |= json_array_append_new(list, result_json(&r[i]));
+    all = json_pack("{s:b, s:o}", "passed", player_passed(p), "checks",
+                    json_whole(list, failed));
     code = console_json(all, 0);
     json_decref(all);
     return code;
@@ -158,18 +161,19 @@ static json_t *read_settings(void)
 static json_t *make_config(const struct operands *words, json_t *settings)
 {
     json_t *command = json_array();
+    int failed = 0;
 
     for (size_t i = 0; i < words->len; i++)
-        json_array_append_new(command, json_string(words->item[i]));
+        failed |= json_array_append_new(command, json_string(words->item[i]));
     return json_pack(
         "{s:s, s:{s:o, s:s, s:o}, s:{s:I, s:i}, s:{s:I}, s:i,"
         " s:{s:{s:s, s:f, s:f, s:s, s:f}, s:{s:s, s:i, s:i, s:i}}}",
-        "name", "check-trainer", "app", "command", command, "name", "program",
-        "settings", settings, "cluster", "nodes", (json_int_t)nodes.value,
-        "workers", 1, "memory", "limit", (json_int_t)1 << 32, "seed", 7,
-        "tunables", "learning_rate", "type", "float", "min", 1e-6, "max", 1.0,
-        "scale", "log", "default", 0.01, "batch_size", "type", "int", "min", 1,
-        "max", 4096, "default", 32);
+        "name", "check-trainer", "app", "command", json_whole(command, failed),
+        "name", "program", "settings", settings, "cluster", "nodes",
+        (json_int_t)nodes.value, "workers", 1, "memory", "limit",
+        (json_int_t)1 << 32, "seed", 7, "tunables", "learning_rate", "type",
+        "float", "min", 1e-6, "max", 1.0, "scale", "log", "default", 0.01,
+        "batch_size", "type", "int", "min", 1, "max", 4096, "default", 32);
 }
 
 static int load_config(json_t **out)

@@ -186,7 +186,8 @@ static void add_runs(struct completing *c)
         if (!json_object_get(seen, name))
             completion_add(c->out, begun_of(c), name,
                            "the newest of that name");
-        json_object_set_new(seen, name, json_true());
+        /* Without memory a name may come twice. */
+        (void)json_object_set_new(seen, name, json_true());
     }
     json_decref(runs);
     json_decref(seen);

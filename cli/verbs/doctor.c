@@ -48,6 +48,7 @@ struct doctor {
     const char *server; /* URL; NULL: MLTUNE_SERVER, else found in @state */
     struct text_table table;
     json_t *list; /* owned */
+    int failed;   /* not 0: a line of it found no memory */
     bool bad;
 };
 
@@ -73,10 +74,10 @@ say(struct doctor *d, enum doctor_verdict v, const char *what,
     table_add(&d->table, "%s", what);
     table_add(&d->table, "%s", found);
     table_add(&d->table, "%s", v == DOCTOR_OK ? "" : advice);
-    json_array_append_new(d->list,
-                          json_pack("{s:s, s:s, s:s, s:s}", "check", what,
-                                    "verdict", verdict_name[v], "found", found,
-                                    "advice", v == DOCTOR_OK ? "" : advice));
+    d->failed |= json_array_append_new(
+        d->list, json_pack("{s:s, s:s, s:s, s:s}", "check", what, "verdict",
+                           verdict_name[v], "found", found, "advice",
+                           v == DOCTOR_OK ? "" : advice));
 }
 
 /* First line of a file of the kernel's; false: it cannot be read. */
@@ -444,11 +445,15 @@ static void look_at_server(struct doctor *d)
 
 static int print(const struct doctor *d, bool json)
 {
+    int code = EXIT_DONE;
+
     if (json)
-        console_json(d->list, 0);
-    else if (table_print(&d->table, stdout, ""))
+        code = console_json(d->failed ? NULL : d->list, 0);
+    else if (table_print(&d->table, stdout, "")) {
         console_error("out of memory");
-    return d->bad ? EXIT_RUN_FAILED : EXIT_DONE;
+        code = EXIT_RUN_FAILED;
+    }
+    return d->bad ? EXIT_RUN_FAILED : code;
 }
 
 int verb_doctor(int argc, char **argv)

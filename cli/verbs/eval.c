@@ -148,27 +148,31 @@ static enum err evaluate(struct model_use *u, struct verdict *out,
 static json_t *values_json(const struct verdict *v)
 {
     json_t *o = json_object();
+    int failed = 0;
 
-    for (size_t i = 0; o && i < v->values; i++)
-        json_object_set_new(o, v->value[i].metric->name,
-                            json_of_number(v->value[i].value));
-    return o;
+    for (size_t i = 0; i < v->values; i++)
+        failed |= json_object_set_new(o, v->value[i].metric->name,
+                                      json_of_number(v->value[i].value));
+    return json_whole(o, failed);
 }
 
 static json_t *confusion_json(const struct verdict *v)
 {
     json_t *names = json_array(), *rows = json_array();
+    int failed = 0;
 
     for (unsigned k = 0; k < v->scores.classes; k++) {
         json_t *row = json_array();
 
         for (unsigned j = 0; j < v->scores.classes; j++)
-            json_array_append_new(
+            failed |= json_array_append_new(
                 row, json_integer((json_int_t)scores_of(&v->scores, k, j)));
-        json_array_append_new(rows, row);
-        json_array_append_new(names, json_string(v->column->label[k]));
+        failed |=
+            json_array_append_new(rows, row) |
+            json_array_append_new(names, json_string(v->column->label[k]));
     }
-    return json_pack("{s:o, s:o}", "classes", names, "counts", rows);
+    return json_pack("{s:o, s:o}", "classes", names, "counts",
+                     json_whole(rows, failed));
 }
 
 static int print_json(const struct model *m, const char *dir, const char *data,
@@ -181,12 +185,13 @@ static int print_json(const struct model *m, const char *dir, const char *data,
                           json_of_number(v->score.loss), "metric", metric,
                           "metric_name", v->metric[0] ? v->metric : NULL,
                           "samples", (json_int_t)v->score.samples);
-    int code;
+    int code, failed = 0;
 
-    if (o && v->values)
-        json_object_set_new(o, "metrics", values_json(v));
-    if (o && v->scores.classes)
-        json_object_set_new(o, "confusion", confusion_json(v));
+    if (v->values)
+        failed |= json_object_set_new(o, "metrics", values_json(v));
+    if (v->scores.classes)
+        failed |= json_object_set_new(o, "confusion", confusion_json(v));
+    o = json_whole(o, failed);
     code = console_json(o, 0);
     json_decref(o);
     return code;

@@ -66,9 +66,11 @@ static int note_here(const struct command_options *c, const char *state,
         console_error("%s", f.text);
         return err == ERR_INVAL ? EXIT_USAGE : source_exit_code(err);
     }
-    json_object_set_new(now, "run", json_string(id));
     if (c->json) {
-        int code = console_json(now, 0);
+        int code;
+
+        now = json_whole(now, json_object_set_new(now, "run", json_string(id)));
+        code = console_json(now, 0);
 
         json_decref(now);
         return code;

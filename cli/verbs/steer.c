@@ -4,6 +4,7 @@
 #include "base/commands/commands.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -94,6 +95,7 @@ static int add_pair(json_t *o, const char *word, const char *none,
     const char *value = equals ? equals + 1 : "";
     char name[64];
     json_t *json = NULL;
+    enum err err = ERR_OK;
 
     if (!equals || equals == word || (size_t)(equals - word) >= sizeof(name)) {
         console_error("\"%.100s\": expected NAME=VALUE, such as %s", word,
@@ -107,10 +109,15 @@ static int add_pair(json_t *o, const char *word, const char *none,
     }
     if (none && strcmp(value, none) == 0)
         json = json_null();
-    else if (json_load(value, strlen(value), &json, NULL, NULL) != ERR_OK)
+    else if ((err = json_load(value, strlen(value), &json, NULL, NULL)) &&
+             err != ERR_NOMEM)
         json = json_string(value);
     if (json_object_set_new(o, name, json) == 0)
         return EXIT_DONE;
+    if (text_is_utf8(word)) {
+        console_error("out of memory");
+        return EXIT_RUN_FAILED;
+    }
     console_error("%.100s: expected a text in UTF-8", word);
     return EXIT_USAGE;
 }
@@ -129,22 +136,29 @@ static int add_pairs(const struct command *c, const struct operands *operands,
     pairs = json_object();
     for (size_t i = first; i < operands->len && code == EXIT_DONE; i++)
         code = add_pair(pairs, operands->item[i], v->none, v->pair);
-    json_object_set_new(body, v->pairs, pairs);
+    if (json_object_set_new(body, v->pairs, pairs) != 0 && code == EXIT_DONE) {
+        console_error("out of memory");
+        code = EXIT_RUN_FAILED;
+    }
     return code;
 }
 
-static void add_options(const struct command_verb *v, const struct given *own,
-                        json_t *body)
+/* 0, or -1: out of memory. */
+static int add_options(const struct command_verb *v, const struct given *own,
+                       json_t *body)
 {
+    int failed = 0;
+
     for (size_t i = 0; i < COMMAND_OPTIONS_MAX && v->option[i].name; i++) {
         const char *name = v->option[i].name;
 
         if (own->number[i].given)
-            json_object_set_new(body, name,
-                                json_integer((json_int_t)own->number[i].value));
+            failed |= json_object_set_new(
+                body, name, json_integer((json_int_t)own->number[i].value));
         else if (own->flag[i])
-            json_object_set_new(body, name, json_true());
+            failed |= json_object_set_new(body, name, json_true());
     }
+    return failed;
 }
 
 /* The body as text (mem_free); *@out NULL: the command has none. */
@@ -160,11 +174,11 @@ static int make_body(const struct command *c, const struct operands *operands,
     body = json_object();
     code = add_pairs(c, operands, body);
     if (code == EXIT_DONE) {
-        add_options(c->verb, own, body);
-        if (c->verb->empty && json_object_size(body) == 0) {
+        body = json_whole(body, add_options(c->verb, own, body));
+        if (body && c->verb->empty && json_object_size(body) == 0) {
             console_error("%s", c->verb->empty);
             code = EXIT_USAGE;
-        } else if (!(*out = json_write(body, 0))) {
+        } else if (!body || !(*out = json_write(body, 0))) {
             console_error("out of memory");
             code = EXIT_RUN_FAILED;
         }

@@ -56,9 +56,9 @@ static void finish_docs(struct watch *w)
     if (!run || !w->status[0] || picture_is_over(run))
         return;
     /* Without memory the picture stays as it was. */
-    json_object_set_new(run, "status", json_string(w->status));
-    json_object_set_new(run, "reason", json_string(w->reason));
-    json_object_set_new(run, "message", json_string(w->message));
+    (void)json_object_set_new(run, "status", json_string(w->status));
+    (void)json_object_set_new(run, "reason", json_string(w->reason));
+    (void)json_object_set_new(run, "message", json_string(w->message));
     w->fresh = true;
 }
 

@@ -121,6 +121,28 @@ statuses apps/python/mltune/client.py '/^ENDED/s/"stopped"/"paused"/'
 statuses api/web/control.js 's/"stopped", "interrupted"/"stopped"/'
 statuses api/web/text.js 's/saving: "active"/save: "active"/'
 
+# dropped YES|NO CODE: dropped.py complains about it, or does not.
+dropped() {
+    mkdir -p "$root/base"
+    printf '%b' "$2" >"$root/base/a.c"
+    if "${PYTHON:-python3}" "$here/dropped.py" "$root" >/dev/null; then
+        said=NO
+    else
+        said=YES
+    fi
+    [ "$said" = "$1" ] || {
+        echo "dropped.py said $said of $2"
+        failed=1
+    }
+}
+rm -rf "${root:?}"/*
+dropped YES 'if (a)\n    json_object_set_new(o, "a", b);\n'
+dropped YES 'int a; /* = */ json_array_append_new(o, b);\n'
+dropped YES 'else json_object_update(o, b);\n'
+dropped NO 'failed |=\n    json_object_set_new(o, "a", b);\n'
+dropped NO 'if (o && json_array_append(o, b) != 0)\n'
+dropped NO '(void)json_array_append(o, b);\n/* ; json_array_append(o, b) */\n'
+
 # And nothing is said about what is allowed.
 rm -rf "${root:?}"/*
 mkdir -p "$root/ps/rows"

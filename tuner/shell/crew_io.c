@@ -178,8 +178,8 @@ json_t *crew_last_words(const struct crew *w)
     launcher_last_words(&w->o.node[w->culprit], text, sizeof(text));
     while (lines && (line = strsep(&rest, "\n"))) {
         text_clean(line);
-        if (*line)
-            json_array_append_new(lines, json_string(line));
+        if (*line) /* without memory its log still has the line */
+            (void)json_array_append_new(lines, json_string(line));
     }
     while (lines && json_array_size(lines) > CREW_WORDS_MAX)
         json_array_remove(lines, 0);

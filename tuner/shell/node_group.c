@@ -259,8 +259,8 @@ static enum err disagree(struct fault *f, uint32_t node, const struct asked *a,
 static void join_rows(json_t *into, const json_t *from)
 {
     for (size_t i = 0; i < json_array_size(into); i++)
-        if (json_is_null(json_array_get(into, i)))
-            json_array_set(into, i, json_array_get(from, i));
+        if (json_is_null(json_array_get(into, i))) /* allocates nothing */
+            (void)json_array_set(into, i, json_array_get(from, i));
 }
 
 /* What messages can say at most: a node may say that much by itself. */

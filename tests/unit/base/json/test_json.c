@@ -94,6 +94,25 @@ static void json_load_length_is_bounded(void **state)
     mem_free(text);
 }
 
+/* A member that found no memory takes the whole with it. */
+static void json_whole_is_nothing_where_a_member_is_lost(void **state)
+{
+    int64_t before = mem_outstanding();
+    json_t *o = json_object(), *value;
+    int failed = 0;
+
+    (void)state;
+    failed |= json_object_set_new(o, "a", json_integer(1));
+    assert_ptr_equal(json_whole(o, failed), o);
+    value = json_string("b");
+    mem_fail_at(1, 0);
+    failed |= json_object_set_new(o, "b", value);
+    mem_fail_at(0, 0);
+    assert_null(json_whole(o, failed));
+    assert_null(json_whole(NULL, 0));
+    assert_int_equal(mem_outstanding(), before);
+}
+
 /* Numbers and words at every place of a piece, and allocations that fail from
  * the N-th on for ever: refused, where jansson by itself asserts. */
 static void json_without_memory_for_ever_is_refused(void **state)
@@ -512,6 +531,7 @@ int main(void)
         cmocka_unit_test(json_load_length_is_bounded),
         cmocka_unit_test(json_allocation_failures_leave_nothing),
         cmocka_unit_test(json_without_memory_for_ever_is_refused),
+        cmocka_unit_test(json_whole_is_nothing_where_a_member_is_lost),
         cmocka_unit_test(json_write_number_reads_back),
         cmocka_unit_test(json_write_reads_back_equal),
         cmocka_unit_test(json_write_layout_is_stable),
