@@ -2,7 +2,7 @@
 // points behind it, what was tried faint, over clocks, epochs or time.
 
 import {MARKS, plot} from "./plot.js";
-import {apart, epochAt, logarithmic, pauses, smooth} from "./stats.js";
+import {apart, epochAt, logarithmic, pauses, smooth, wholeAxis} from "./stats.js";
 import {count, el, number, short} from "./text.js";
 
 const REACH = [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // of the axis, by the slider's place
@@ -78,7 +78,7 @@ export function lossPlot(id, redo) {
     keys.parts.others.hidden = curve.others.points === 0;
     keys.parts.chosen.hidden = marks.length === 0 || marks.length > MARKS;
     frame.update({
-      x, xRange: axis === "clock" ? [0, Math.max(1, curve.clock)] : undefined,
+      x, xRange: axis === "clock" ? [0, Math.max(1, curve.clock)] : wholeAxis(x, others, 1e-3),
       series: [{label: "points", values: raw ? a.loss : a.loss.map(() => null), colour: "accent", width: 1, alpha: 0.35,
         points: false, breaks},
       {label: "surviving lineage", values: even, colour: "accent", width: 2.5, points: x.length < 2, breaks}],

@@ -154,6 +154,10 @@ export function pauses(x, others, byTime) {
   return out;
 }
 
+// The whole axis of a run, which begins at 0 whether or not the lineage does: trials came
+// before it. x, others: places, rising; least: what it reaches at least.
+export const wholeAxis = (x, others, least) => [0, Math.max(least, x.at(-1) ?? 0, others.at(-1) ?? 0)];
+
 // The same of one branch among all: the points that are not joined to the one before.
 // x: its places; all: those of every branch, rising, with its own. -> a Set of indices.
 export function apart(x, all, byTime) {

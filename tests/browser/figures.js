@@ -31,6 +31,12 @@ const tests = {
     // Losses that are not positive (log likelihoods) have no such measure.
     assert.strictEqual(topOfLosses([-5, -6], 100), 100);
   },
+  "an axis begins at 0, before the lineage's first point"({wholeAxis}) {
+    assert.deepStrictEqual(wholeAxis([50, 60], [3, 40], 1), [0, 60]);
+    assert.deepStrictEqual(wholeAxis([], [3, 40], 1), [0, 40]);
+    assert.deepStrictEqual(wholeAxis([], [], 1), [0, 1]);
+    assert.deepStrictEqual(wholeAxis([null], [], 1), [0, 1]); // no epoch has ended
+  },
   "a run that goes on with its setting has chosen none"({changes}) {
     const at = (clock, setting) => ({clock, setting});
     assert.deepStrictEqual(changes([at(0, {a: 1, b: "x"}), at(5, {b: "x", a: 1}), at(7, {a: 2, b: "x"}), at(8, {a: 1, b: "x"}),
