@@ -1,5 +1,7 @@
 #include "apps/settings.h"
 
+#include "base/json/json.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -65,15 +67,19 @@ static enum err read_data(struct settings *s, struct fault *f)
 enum err settings_init(struct settings *s, const struct mlt_app_config *config,
                        struct fault *f)
 {
-    json_error_t error;
+    struct fault why = {.text = "found something else"};
     enum err err;
 
     memset(s, 0, sizeof(*s));
-    s->json = json_loads(config->settings, JSON_REJECT_DUPLICATES, &error);
+    /* jansson by itself may leave out what found no memory. */
+    err = json_load(config->settings, strlen(config->settings), &s->json, NULL,
+                    &why);
+    if (err == ERR_NOMEM)
+        return fault_set(f, err, "/app: out of memory");
     if (!json_is_object(s->json)) {
         settings_deinit(s);
         return fault_set(f, ERR_INVAL, "/app: expected an object: %s",
-                         error.text);
+                         why.text);
     }
     s->folder = config->folder;
     s->seed = config->seed;
