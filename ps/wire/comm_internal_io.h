@@ -26,8 +26,12 @@ enum {
     /* Messages of a node that wait to be taken: its window, and what is
      * acknowledged or greeted beside it. */
     COMM_WAITING_MAX = 4 * COMM_WINDOW,
-    /* Room of a frame, so that what is under way is at most 64 MiB a node. */
-    COMM_ROOM_BYTES = 1 << 20,
+    /* Room of a frame; and bytes of frames under way to a node, which end with
+     * the first frame that reaches them. Half of them are acknowledged. */
+    COMM_ROOM_BYTES = 512 << 10,
+    COMM_WAY_BYTES = 4 << 20,
+    /* That a process keeps of buffers it has freed: they come again. */
+    COMM_FREED_BYTES = 64 << 20,
     COMM_CURVE_BYTES = 1 << 10, /* that a key adds to a frame, or more */
     COMM_COPY_BYTES = 16 << 10, /* of a frame: less is copied to be sent */
     COMM_MEET_S = 60,           /* for all nodes to be started */
@@ -59,6 +63,10 @@ struct comm_peer {
      * above the number released; sent again after a break. */
     zmq_msg_t kept[COMM_WINDOW];
     uint64_t released;
+    /* Bytes of frames by their numbers, those above the number settled; their
+     * sum; bytes that have come and were not acknowledged. */
+    uint32_t size[COMM_WINDOW];
+    uint64_t settled, way, came;
     time_ns gap_by; /* a frame is missing: it is there by then; 0: none is */
     bool hello_due, fits_due, placed_due;
     bool

@@ -31,8 +31,8 @@
  * cost. So the process keeps as much as may be under way. */
 static void keep_freed_memory(void)
 {
-    mallopt(M_MMAP_THRESHOLD, 4 * COMM_ROOM_BYTES);
-    mallopt(M_TRIM_THRESHOLD, COMM_WINDOW * COMM_ROOM_BYTES);
+    mallopt(M_MMAP_THRESHOLD, COMM_WAY_BYTES);
+    mallopt(M_TRIM_THRESHOLD, COMM_FREED_BYTES);
 }
 
 /* Who has the key is known by it; without one there are no strangers, over a
@@ -228,7 +228,7 @@ static void comm_bytes(const struct ps_shape *shape, double touched,
     m->caches +=
         (uint64_t)shape->nodes * SHARD_READS_MAX * 32 + COMM_ROOM_BYTES;
     m->frames =
-        2 * (uint64_t)(shape->nodes - 1) * COMM_WINDOW * COMM_ROOM_BYTES;
+        2 * (uint64_t)(shape->nodes - 1) * (COMM_WAY_BYTES + COMM_ROOM_BYTES);
 }
 
 static enum err new_updates(struct comm *c)

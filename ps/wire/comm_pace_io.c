@@ -60,7 +60,7 @@ bool comm_may_send(struct comm *c, uint32_t node, bool ack)
     time_ns now;
 
     assert(node != c->shape->node);
-    if (!ack && !link_open(&p->link))
+    if (!ack && (!link_open(&p->link) || p->way >= COMM_WAY_BYTES))
         return false;
     if (!manager_paces(&c->manager))
         return true;
@@ -97,11 +97,14 @@ static void charge(struct comm *c, const struct frame *f, size_t n)
 
 void comm_send(struct comm *c, uint32_t node, size_t n, bool early)
 {
+    struct comm_peer *p = &c->peer[node];
     struct frame f;
     enum err err;
 
     assert(node < c->shape->nodes && node != c->shape->node);
-    link_send(&c->peer[node].link, c->bytes);
+    link_send(&p->link, c->bytes);
+    p->size[p->link.sent % COMM_WINDOW] = (uint32_t)n;
+    p->way += n;
     err = frame_decode(c->bytes, n, &f, NULL);
     assert(!err);
     (void)err;
@@ -109,12 +112,13 @@ void comm_send(struct comm *c, uint32_t node, size_t n, bool early)
     f.from = node; /* whom it is for */
     if (manager_paces(&c->manager))
         charge(c, &f, n);
-    comm_send_bytes(c, node, n, c->peer[node].link.sent);
+    comm_send_bytes(c, node, n, p->link.sent);
 }
 
 void comm_send_ack(struct comm *c, uint32_t node, size_t n)
 {
     assert(node != c->shape->node);
+    c->peer[node].came = 0;
     if (manager_paces(&c->manager))
         manager_charge_ack(&c->manager, n, clock_monotonic());
     comm_send_bytes(c, node, n, 0);
@@ -129,7 +133,11 @@ void comm_received(struct comm *c, size_t n)
 
 void comm_acknowledged(struct comm *c, uint32_t node, uint64_t through)
 {
-    assert(node != c->shape->node);
+    struct comm_peer *p = &c->peer[node];
+
+    assert(node != c->shape->node && through <= p->link.sent);
+    while (p->settled < through)
+        p->way -= p->size[++p->settled % COMM_WINDOW];
     comm_release(c, node, through);
     if (manager_paces(&c->manager))
         manager_peer_acked(&c->peer[node].pace, through, clock_monotonic());

@@ -226,8 +226,10 @@ static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
                fault.text);
     else if (comm_take(c, &f, &fault) != ERR_OK)
         comm_break(c, ERR_NODE, "%s", fault.text);
-    else
+    else {
+        c->peer[f.from].came += f.kind != FRAME_ACK ? n : 0;
         comm_received(c, n);
+    }
 }
 
 /* Several parts are no frame of ours. */
@@ -340,11 +342,13 @@ void comm_send_bytes(struct comm *c, uint32_t node, size_t n, uint64_t number)
 
 static bool send_next(struct comm *c, uint32_t node)
 {
-    struct link *l = &c->peer[node].link;
+    struct comm_peer *p = &c->peer[node];
+    struct link *l = &p->link;
     size_t n = 0;
 
     assert(node != c->shape->node);
-    if (link_owes_ack(l) && comm_may_send(c, node, true)) {
+    if ((link_owes_ack(l) || p->came >= COMM_WAY_BYTES / 2) &&
+        comm_may_send(c, node, true)) {
         n = link_ack(l, c->bytes, c->room);
         comm_send_ack(c, node, n);
         return true;

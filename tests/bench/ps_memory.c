@@ -27,8 +27,10 @@ struct work {
     unsigned nodes, node;
     uint64_t rows, width;
     char *folder;
-    double *taken_mib; /* [nodes] by the process; seen by all processes */
-    uint64_t *touched; /* [nodes] rows that some worker of it touched */
+    /* [NODES_MAX], seen by all processes: what one took; what it had planned
+     * beside the table and frames; rows that some worker of it touched. */
+    double *taken_mib, *planned_mib;
+    uint64_t *touched;
 };
 
 /* Whether worker @number touches @row. */
@@ -93,6 +95,7 @@ static void run_node(struct work *k)
                                       .width = (uint32_t)k->width,
                                       .rule = "add"};
     struct mlt_ps_options opt = MLT_PS_OPTIONS;
+    struct mlt_ps_memory plan = {.size = sizeof(plan)};
     struct mlt_error err = {0};
     double before = high_water();
     struct mlt_ps *ps;
@@ -107,11 +110,14 @@ static void run_node(struct work *k)
     opt.meet = k->nodes > 1 ? k->folder : NULL;
     ok = mlt_ps_new(&opt, &ps, &err) == 0 &&
          mlt_ps_table(ps, &table, &index, &err) == 0 &&
+         mlt_ps_plan(ps, 1.0 / TENTH, &plan) == 0 &&
          mlt_ps_start(ps, &err) == 0;
     bench_must(ok, err.text);
     bench_must(mlt_ps_run(ps, work, k) == 0, "run");
     mlt_ps_free(ps);
     k->taken_mib[k->node] = high_water() - before;
+    k->planned_mib[k->node] =
+        (double)(plan.updates + plan.caches + plan.sums + plan.access) / MIB;
     k->touched[k->node] = 0;
     for (uint64_t r = 0; r < k->rows; r++)
         for (unsigned i = 0; i < WORKERS; i++)
@@ -123,12 +129,13 @@ static void run_node(struct work *k)
 
 static void print(const struct work *k)
 {
-    struct bench_series buffers = {.n = 0}, bound = {.n = 0};
+    struct bench_series buffers = {.n = 0}, bound = {.n = 0}, plan = {.n = 0};
     double part = (double)TABLE_BYTES / MIB / k->nodes;
     char params[128];
 
     for (unsigned i = 0; i < k->nodes; i++) {
         bench_add(&buffers, k->taken_mib[i] - part);
+        bench_add(&plan, k->planned_mib[i]);
         bench_add(&bound, (double)k->touched[i] *
                                   (double)(k->width * sizeof(float) + 8) * 2 /
                                   MIB +
@@ -138,12 +145,13 @@ static void print(const struct work *k)
              "nodes=%u workers=%d width=%d consistency=%s", k->nodes, WORKERS,
              (int)k->width, k->model);
     bench_print("ps_buffers_a_node", params, &buffers, "MiB");
+    bench_print("ps_buffers_planned", params, &plan, "MiB");
     bench_print("ps_buffers_bound", params, &bound, "MiB");
 }
 
 static void measure(const char *model, unsigned nodes, uint64_t width)
 {
-    size_t bytes = NODES_MAX * (sizeof(double) + sizeof(uint64_t));
+    size_t bytes = NODES_MAX * (2 * sizeof(double) + sizeof(uint64_t));
     char folder[] = "/tmp/bench-ps-XXXXXX";
     struct work k = {.model = model,
                      .nodes = nodes,
@@ -154,7 +162,8 @@ static void measure(const char *model, unsigned nodes, uint64_t width)
     k.taken_mib = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     bench_must(k.taken_mib != MAP_FAILED && mkdtemp(folder), "prepare");
-    k.touched = (uint64_t *)(void *)(k.taken_mib + NODES_MAX);
+    k.planned_mib = k.taken_mib + NODES_MAX;
+    k.touched = (uint64_t *)(void *)(k.planned_mib + NODES_MAX);
     for (k.node = 0; k.node < nodes; k.node++) {
         pid_t pid = fork();
 
@@ -174,12 +183,18 @@ static void measure(const char *model, unsigned nodes, uint64_t width)
     munmap(k.taken_mib, bytes);
 }
 
-int main(void)
+/* With the arguments MODEL NODES WIDTH, that case alone. */
+int main(int argc, char **argv)
 {
     static const char *const model[] = {"bsp", "ssp", "essp"};
     static const uint64_t width[] = {16, 256};
     static const unsigned nodes[] = {1, 2, 4};
 
+    if (argc == 4) {
+        measure(argv[1], (unsigned)strtoul(argv[2], NULL, 10),
+                strtoul(argv[3], NULL, 10));
+        return 0;
+    }
     for (int m = 0; m < 3; m++)
         for (int w = 0; w < 2; w++)
             for (int n = 0; n < 3; n++)
