@@ -86,7 +86,7 @@ static void add_block_sum(const struct cache *c, uint32_t worker,
         added = cache_add_sum(c, worker, table, row, w);
     else
         added = frame_add(w, row,
-                          update_sum(t->type, t->width,
+                          update_sum(table_value_type(t), table_width(t),
                                      buffers_of(c, worker, table), n, n, row));
     assert(added);
     (void)added;

@@ -57,8 +57,8 @@ void shard_sums_keep(struct shard *s, const struct frame *f)
             frame_row_values(f, i, update_take(u, row));
             continue;
         }
-        rule_accumulate(t->t->type, t->t->width, update_row(u, row),
-                        frame_row_place(f, i, s->values));
+        rule_accumulate(table_value_type(t->t), table_width(t->t),
+                        update_row(u, row), frame_row_place(f, i, s->values));
     }
 }
 
@@ -143,7 +143,7 @@ static bool next_sum(const struct shard *s, uint32_t table,
     *row = came->row < own->row ? came->row : own->row;
     if (*row == SHARD_NO_ROW)
         return false;
-    sum_tree_init(&tree, t->type, t->width);
+    sum_tree_init(&tree, table_value_type(t), table_width(t));
     i = sums_add(came, *row, 0, s->opt.node * s->opt.workers, &tree);
     sums_add(own, *row, 0, UINT32_MAX, &tree);
     sums_add(came, *row, i, UINT32_MAX, &tree);
