@@ -16,4 +16,15 @@ $(B)/direct: $(B)/obj/apps/direct/direct.o $(B)/libmltune.so
 	$(Q)$(CC) $(LINK_FLAGS) $< -L$(B) -lmltune -lm \
 		-Wl,-rpath,'$$ORIGIN' -o $@
 
-all: $(B)/libmltune.so $(B)/direct
+# Matrix factorization as a loop, and the same as a plain serial one.
+$(B)/factors: $(B)/obj/apps/direct/factors.o $(B)/libmltune.so
+	$(call say,LD,$@)
+	$(Q)ln -sf libmltune.so $(B)/libmltune.so.1
+	$(Q)$(CC) $(LINK_FLAGS) $< -L$(B) -lmltune -lm \
+		-Wl,-rpath,'$$ORIGIN' -o $@
+
+$(B)/factors_serial: $(B)/obj/apps/direct/factors_serial.o
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LINK_FLAGS) $< -lm -o $@
+
+all: $(B)/libmltune.so $(B)/direct $(B)/factors $(B)/factors_serial

@@ -102,6 +102,12 @@ static inline uint32_t table_value_bytes(const struct table *t)
     return t->value_bytes;
 }
 
+/* Rows in a chunk: 1 << it; after table_partition. */
+static inline uint32_t table_row_shift(const struct table *t)
+{
+    return t->row_shift;
+}
+
 /* Chunks, and bytes of a full one; after table_partition. */
 static inline uint64_t table_chunks(const struct table *t)
 {

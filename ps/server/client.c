@@ -4,6 +4,7 @@
 #include "ps/server/clock.h"
 #include "ps/server/core.h"
 #include "ps/server/errors.h"
+#include "ps/server/lend.h"
 #include "ps/server/runtime.h"
 
 #include <assert.h>
@@ -44,6 +45,10 @@ static inline struct worker_view *view_of(struct mlt_worker *w, mlt_table table,
 #endif
     if (!LIKELY(table < w->ps->shape.tables && row < w->view[table].rows))
         bad_row(w, table, row);
+#ifdef MLT_DEBUG
+    if (w->guard)
+        w->guard->check(w->guard, table, row);
+#endif
     return &w->view[table];
 }
 

@@ -84,6 +84,7 @@ struct mlt_worker {
     unsigned index;  /* in this node */
     unsigned number; /* over all nodes */
     void *user;
+    const struct lend_guard *guard; /* debug builds ask it: ps/server/lend.h */
     struct ps_counters counters;
 
     /* Across nodes: clocks that it has ended, over all runs; the first of this

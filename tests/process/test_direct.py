@@ -167,5 +167,58 @@ class Direct(unittest.TestCase):
         self.assertEqual(done.stdout.splitlines()[0], "start loss=0.693147")
 
 
+def factors(program, *arguments):
+    """Its lines of stdout, and stderr."""
+    done = subprocess.run([str(BUILD / program), *map(str, arguments)],
+                          text=True, capture_output=True, timeout=120,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+class Factors(unittest.TestCase):
+    """The loop interface used directly: apps/direct/factors.c."""
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.ratings = pathlib.Path(folder.name) / "ratings"
+        self.ratings.write_text("".join(
+            f"{u} {i} {1 + (u * 3 + i * i) % 5}\n" for u in range(60)
+            for i in range(0, 40, 1 + u % 3)))
+
+    def test_one_worker_is_the_serial_program(self):
+        serial, _ = factors("factors_serial", self.ratings, 8)
+        loop, _ = factors("factors", self.ratings, 1, 8)
+        self.assertEqual(serial, loop)
+        self.assertEqual(len(loop.splitlines()), 8)
+
+    def test_more_workers_make_the_same_progress(self):
+        """Only the order is another, which so small a set feels; and it is the
+        same every time."""
+        serial, _ = factors("factors_serial", self.ratings, 30)
+        want = float(serial.split()[-1])
+        for workers in 2, 3, 5:
+            loop, plan = factors("factors", self.ratings, workers, 30)
+            self.assertAlmostEqual(float(loop.split()[-1]) / want, 1,
+                                   delta=0.2)
+            self.assertEqual(factors("factors", self.ratings, workers, 30)[0],
+                             loop)
+            self.assertIn("strategy: two dimensions", plan)
+            self.assertIn("items, reads and updates: goes from worker to "
+                          "worker", plan)
+
+    def test_a_bad_line_is_named(self):
+        self.ratings.write_text("1 2 3\n4 5 x\n")
+        done = subprocess.run([str(BUILD / "factors"), str(self.ratings)],
+                              text=True, capture_output=True, timeout=60,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, f"factors: {self.ratings}: line 2\n"))
+
+    def test_it_takes_at_most_120_lines(self):
+        program = ROOT / "apps/direct/factors.c"
+        self.assertLessEqual(len(program.read_text().splitlines()), 120)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,214 @@
+/* mltune loops: serial loops over data, run by many workers as if by one.
+ *
+ * A program says over what it loops (an iteration space), which rows each
+ * iteration touches (subscripts), and what an iteration does (a body). From the
+ * subscripts follows which iterations depend on one another, and from that how
+ * the loop can be split so that no two workers ever touch the same row at the
+ * same time (Wei 2018, section 3.4). No update is lost or late: an unordered
+ * loop gives what some serial order gives, an ordered one what the serial order
+ * gives, to the last bit.
+ *
+ *     enum { USER, ITEM };
+ *     struct mlt_touch touch[] = {
+ *         {users, MLT_READS | MLT_UPDATES, {MLT_INDEX(0, 0)}},
+ *         {items, MLT_READS | MLT_UPDATES, {MLT_INDEX(1, 0)}},
+ *     };
+ *     struct mlt_loop_options o = MLT_LOOP_OPTIONS;
+ *     o.dims = 2, o.extent[0] = USERS, o.extent[1] = ITEMS;
+ *     o.iterations = ratings, o.key = pairs;
+ *     o.value = stars, o.value_bytes = sizeof(float);
+ *     o.touch = touch, o.touches = 2;
+ *     mlt_loop_new(ps, &o, &loop, &err);
+ *     mlt_loop_run(loop, body, arg);      // one pass; as often as wanted
+ *
+ * Returns: 0 or a positive error code (mlt_error_text), as in mltune/ps.h.
+ * docs/loops.md tells the whole.
+ */
+#ifndef MLTUNE_LOOP_H
+#define MLTUNE_LOOP_H
+
+#include "mltune/ps.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    MLT_LOOP_DIMS_MAX = 4,
+    MLT_LOOP_AXES_MAX = 4,
+    MLT_LOOP_TOUCHES_MAX = 16,
+    MLT_LOOP_TOTALS_MAX = 16,
+    MLT_LOOP_PARTS_MAX = 4096 /* along one dimension */
+};
+
+/* ---- what an iteration touches ------------------------------------------- */
+
+/* One subscript of a table: which of its rows, along one axis. */
+enum mlt_subscript_kind {
+    MLT_SUBSCRIPT_NONE,
+    MLT_SUBSCRIPT_INDEX, /* index `dim` of the iteration, plus a constant */
+    MLT_SUBSCRIPT_FIXED, /* always the same */
+    MLT_SUBSCRIPT_DATA   /* depends on the data: the body says which */
+};
+struct mlt_subscript {
+    enum mlt_subscript_kind kind;
+    unsigned dim;
+    int64_t plus;  /* the constant; of a fixed one: the place itself */
+    uint64_t size; /* of the axis; 0: the table has this one axis, its rows */
+};
+/* clang-format off */
+#define MLT_INDEX(dim, plus)       {MLT_SUBSCRIPT_INDEX, (dim), (plus), 0}
+#define MLT_FIXED(row)             {MLT_SUBSCRIPT_FIXED, 0, (row), 0}
+#define MLT_FROM_DATA              {MLT_SUBSCRIPT_DATA, 0, 0, 0}
+#define MLT_INDEX_OF(size, dim, plus) {MLT_SUBSCRIPT_INDEX, (dim), (plus), (size)}
+#define MLT_FIXED_OF(size, place)  {MLT_SUBSCRIPT_FIXED, 0, (place), (size)}
+/* clang-format on */
+
+/* Beside MLT_READS and MLT_UPDATES: the update may come late (see touch). */
+enum { MLT_BUFFERED = 4 };
+
+/* One touch of a table by the body. A touch's number is its place in the array.
+ *
+ * @touch: MLT_READS, MLT_UPDATES or both, of an exclusive table
+ * (MLT_EXCLUSIVE), whose rows the body then reads and writes in place
+ * (mlt_loop_row). Two touches of one table of which one updates make iterations
+ * depend on each other. Those that only read may also be of a shared table.
+ *
+ * MLT_UPDATES | MLT_BUFFERED: of a shared table; exempt from dependence. What
+ * the body adds (mlt_loop_add) is summed for its worker and applied by the
+ * table's rule at the end of each part, or after at most `buffer` iterations.
+ *
+ * @at: the row; several subscripts where the table's rows stand for more than
+ * one axis, row-major (MLT_INDEX_OF, with the size of each axis). */
+struct mlt_touch {
+    mlt_table table;
+    unsigned touch;
+    struct mlt_subscript at[MLT_LOOP_AXES_MAX];
+};
+
+/* ---- a loop -------------------------------------------------------------- */
+
+/* A number that each worker gathers and that is combined, in worker order, at
+ * the end of a pass. Combining must be commutative and associative, and
+ * @identity change nothing. */
+struct mlt_total {
+    double (*combine)(double a, double b); /* NULL: the sum */
+    double identity;
+};
+
+struct mlt_loop_options {
+    size_t size; /* sizeof(struct mlt_loop_options) */
+    const char *name;
+    unsigned dims;                      /* 1 .. MLT_LOOP_DIMS_MAX */
+    uint64_t extent[MLT_LOOP_DIMS_MAX]; /* indices run from 0 to extent - 1 */
+
+    /* A sparse space: its iterations. NULL: a dense one, all indices, the last
+     * dimension fastest. Copied, in the order of the plan. */
+    uint64_t iterations; /* at most 2^32 - 1 */
+    const uint32_t *key; /* [iterations][dims] */
+    const void *value;   /* [iterations] of value_bytes, or NULL */
+    size_t value_bytes;
+
+    const struct mlt_touch *touch; /* [touches] */
+    unsigned touches;
+    const struct mlt_total *total; /* [totals]; NULL: all are sums */
+    unsigned totals;
+
+    /* 0: any serial order will do. 1: the result is that of the loop run
+     * serially by ascending keys, the last dimension fastest. */
+    int ordered;
+    /* Deals the indices of the dimensions that are split to parts at random, by
+     * this seed, where data is skewed. Not where the split needs their order.
+     * 0: parts are ranges. */
+    uint64_t shuffle;
+    unsigned time_parts; /* a worker; 0: chosen. More: shorter waits */
+    uint64_t buffer;     /* iterations that a buffered update waits; 0: a part*/
+};
+/* clang-format off */
+#define MLT_LOOP_OPTIONS                                                       \
+    {sizeof(struct mlt_loop_options), "loop", 1, {0, 0, 0, 0}, 0, NULL, NULL,  \
+     0, NULL, 0, NULL, 0, 0, 0, 0, 0}
+/* clang-format on */
+
+struct mlt_loop;
+
+/* Plans the loop for the server's workers. Its tables are declared; it may be
+ * started or not. @opt and what it points to are copied. Memory: keys and
+ * values, and 8 bytes an iteration while it plans.
+ *
+ * A loop that cannot be split is planned for one worker, and its text says what
+ * is in the way.
+ *
+ * Errors, in words in @err, with the loop's name, touch, table and iteration:
+ * a number out of range; a subscript that leaves its table; a key outside the
+ * space; an updated table of the wrong access; several nodes (loops run within
+ * one); out of memory. */
+MLT_API int mlt_loop_new(struct mlt_ps *ps, const struct mlt_loop_options *opt,
+                         struct mlt_loop **out, struct mlt_error *err);
+
+/* Accepts NULL. Before or after the server's end, while no worker runs. */
+MLT_API void mlt_loop_free(struct mlt_loop *loop);
+
+/* The plan in words and as a picture: which strategy, why, where it splits,
+ * what is local, what goes from worker to worker, what is served, how much
+ * moves. The loop's own; lines end with a newline. */
+MLT_API const char *mlt_loop_text(const struct mlt_loop *loop);
+
+/* ---- running it ---------------------------------------------------------- */
+
+/* A run of iterations of one part: the body's argument. */
+struct mlt_block {
+    struct mlt_worker *worker;
+    size_t n;            /* iterations, >= 1 */
+    const uint32_t *key; /* [n][dims] */
+    const void *value;   /* [n] of value_bytes; NULL without values */
+    double *total;       /* [totals] this worker's, to be added to */
+    void *inside;        /* of the library */
+};
+
+/* Carries out a block's iterations, in their order. Called in a worker's
+ * thread. 0, or an error that ends the pass on all workers. */
+typedef int mlt_loop_body(const struct mlt_block *block, void *arg);
+
+/* One pass over all iterations, by all workers of the server; returns when all
+ * rows are where they were: branches, checkpoints and saving know nothing of
+ * loops. Errors: the body's; those of mlt_ps_run. */
+MLT_API int mlt_loop_run(struct mlt_loop *loop, mlt_loop_body *body, void *arg);
+
+/* The same within mlt_ps_run, or an application's clock: called by all workers,
+ * each with the same loop and body. Ends the clock (mlt_clock), with buffered
+ * updates one or more a step. */
+MLT_API int mlt_loop_pass(struct mlt_worker *w, struct mlt_loop *loop,
+                          mlt_loop_body *body, void *arg);
+
+/* A total after a pass; the identity before the first. */
+MLT_API double mlt_loop_total(const struct mlt_loop *loop, unsigned total);
+
+/* ---- in a body ----------------------------------------------------------- */
+
+/* The row that iteration @i of the block touches by touch @touch: `width`
+ * values in place, valid until the body returns. Written only where the touch
+ * updates (mlt_step_rows applies the table's rule to such rows). Not for
+ * subscripts that depend on the data, nor for buffered touches. */
+MLT_API void *mlt_loop_row(const struct mlt_block *block, unsigned touch,
+                           size_t i);
+
+/* The rows of iterations first .. first + n - 1; none is fetched from memory,
+ * so that the caller can prefetch. */
+MLT_API void mlt_loop_rows(const struct mlt_block *block, unsigned touch,
+                           size_t first, size_t n, void *out[]);
+
+/* A row that the body chooses. Debug builds abort, and name loop, table and
+ * row, where iteration @i did not declare it: a row other than the subscript's.
+ * A shared table's row is for reading. */
+MLT_API void *mlt_loop_row_at(const struct mlt_block *block, unsigned touch,
+                              size_t i, uint64_t row);
+
+/* Adds @delta [width] to a row of a buffered touch. Checked the same way. */
+MLT_API void mlt_loop_add(const struct mlt_block *block, unsigned touch,
+                          size_t i, uint64_t row, const void *delta);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,54 @@
+/* A loop of a server, planned: what the room's files share. */
+#ifndef PS_LOOP_INTERNAL_H
+#define PS_LOOP_INTERNAL_H
+
+#include "ps/loop/parts.h"
+#include "ps/loop/schedule.h"
+#include "ps/server/lend.h"
+
+#include <stdatomic.h>
+
+enum { LOOP_LINE_BYTES = 64 };
+
+/* A worker's place in a pass. */
+struct loop_seat {
+    _Alignas(LOOP_LINE_BYTES) const struct mlt_loop *loop;
+    /* Of each touch of a table that is updated in place: chunks that were lent
+     * in this pass, NULL before. Touches of one table have one array; owned. */
+    unsigned char **chunk[MLT_LOOP_TOUCHES_MAX];
+    double total[MLT_LOOP_TOTALS_MAX];
+    /* What it shows the others, on a line of its own. */
+    _Alignas(LOOP_LINE_BYTES) _Atomic unsigned ended; /* steps of this pass */
+};
+
+/* Fixed once it is planned, but for the seats (each its worker's) and the
+ * results (worker 0's, read by others after a barrier). */
+struct mlt_loop {
+    struct mlt_ps *ps;
+    char *name; /* owned */
+    struct loop_nest nest;
+    uint32_t *key; /* [iterations][dims] part after part; owned */
+    void *value;   /* [iterations] of value_bytes, the same; owned, or NULL */
+    size_t value_bytes;
+    struct loop_plan plan;
+    struct loop_parts parts; /* `order` is gone */
+    struct loop_schedule schedule;
+    char *text; /* owned */
+
+    uint64_t buffer;
+    bool has_buffered;
+    bool written[MLT_LOOP_TOUCHES_MAX]; /* its table is updated in place */
+    struct lend_layout layout[MLT_LOOP_TOUCHES_MAX]; /* of those */
+    unsigned first[MLT_LOOP_TOUCHES_MAX]; /* touch of the same table */
+    struct lend_guard guard;
+    unsigned tables;
+    bool *declared; /* [tables] owned; local tables are */
+
+    unsigned workers;
+    struct loop_seat *seat; /* [workers] owned */
+    struct mlt_total total[MLT_LOOP_TOTALS_MAX];
+    unsigned totals;
+    double result[MLT_LOOP_TOTALS_MAX];
+};
+
+#endif
