@@ -14,7 +14,7 @@
 enum {
     CONTENDERS_MAX = 32,
     CONTENDER_TEXT_MAX = 160, /* with its end */
-    CONTENDER_SETS_MAX = 4
+    CONTENDER_SETS_MAX = 5
 };
 
 struct contender {

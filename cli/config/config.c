@@ -417,6 +417,8 @@ static enum err parse_all(struct config_parse *p,
     forget_ps(p);
     err = read_tunables(p);
     if (!err)
+        err = config_warm(p);
+    if (!err)
         err = config_try_searcher(p);
     return err ? err : schema_order(p->schema, p->root);
 }
@@ -446,6 +448,7 @@ void run_config_free(struct run_config *c)
     mem_free((char *)c->folder);
     mem_free(c->program_path);
     mem_free(c->program_folder);
+    mem_free(c->earlier);
     app_plugin_free(c->plugin);
     mem_free(c);
 }

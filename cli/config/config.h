@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct earlier;
+
 /* Surroundings that a configuration is checked against. */
 struct config_env {
     const struct registry *registry; /* borrowed for the configuration's life */
@@ -55,6 +57,8 @@ struct run_config {
     uint64_t trial_clocks; /* 0: found by the tuner */
     bool starts_given;     /* from `initial`; else a search */
     struct setting initial;
+    bool warm_auto; /* earlier runs are to be looked for (cli/run/warm.h) */
+    struct earlier *earlier; /* owned: what they found; NULL: nothing */
     double target_loss, target_metric; /* NAN: none */
     uint32_t plateau_epochs, max_epochs;
     uint64_t plateau_samples; /* 0: plateau_epochs alone */

@@ -53,6 +53,12 @@ enum err config_program(struct config_parse *p);
  * anything is made of them. After the limit was read. */
 void config_data(struct config_parse *p);
 
+/* ---- config_warm.c: what earlier runs found ------------------------------ */
+
+/* Reads what `tuner.warm_start` says, once the space is there. Complains of
+ * what is not as cli/run/warm.h writes it. Errors: ERR_NOMEM. */
+enum err config_warm(struct config_parse *p);
+
 /* Opens the searcher once, if nothing is wrong so far, because only it knows
  * what it cannot search. Errors: ERR_NOMEM, ERR_IO. */
 enum err config_try_searcher(struct config_parse *p);

@@ -142,6 +142,19 @@ static const struct config_field fields[] = {
     {.path = "tuner.initial",
      .type = CONFIG_OBJECT,
      .help = "setting to start from instead of a first search"},
+    {.path = "tuner.warm_start",
+     .type = CONFIG_ANY,
+     .fallback = "\"none\"",
+     .schema = "{\"anyOf\": [{\"enum\": [\"none\", \"auto\"]},"
+               " {\"type\": \"object\", \"required\": [\"runs\"],"
+               " \"properties\": {\"runs\": {\"type\": \"array\","
+               " \"items\": {\"type\": \"object\","
+               " \"additionalProperties\": {}}},"
+               " \"skipped\": {\"type\": \"array\","
+               " \"items\": {\"type\": \"object\","
+               " \"additionalProperties\": {}}}}}]}",
+     .help = "auto: a first search begins with what earlier runs of the same "
+             "app and data found, which a run keeps here"},
     {.path = "tuner.strategy_settings",
      .type = CONFIG_OBJECT,
      .help = "the strategy's own (mltune strategies)"},

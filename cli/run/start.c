@@ -1,10 +1,15 @@
 #include "cli/run/start.h"
 
+#include "base/json/json.h"
+#include "cli/basics/console.h"
+#include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/config/config_table.h"
 #include "cli/config/program.h"
 #include "cli/config/registry.h"
 #include "cli/run/session.h"
+#include "cli/run/warm.h"
+#include "tuner/board/earlier.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -22,6 +27,7 @@ static void fill_tuner(const struct run_config *c, struct tuner_options *t)
     t->searcher = c->searcher->ops;
     t->searcher_settings = c->searcher_settings;
     t->initial = c->starts_given ? &c->initial : NULL;
+    t->earlier = c->earlier;
     t->retune = c->retune;
     t->max_trials = c->max_trials;
     t->trial_clocks = c->trial_clocks;
@@ -75,6 +81,28 @@ static const struct launch_program *fill_program(const struct run_config *c,
     return &out->program;
 }
 
+/* What earlier runs found, where it is to be looked for: into the configuration
+ * and @earlier. False: out of memory, which was told. */
+static bool begin_warm(const struct start_options *a,
+                       const struct run_config *c,
+                       struct session_options *session, struct earlier *earlier,
+                       struct tuner_options *t)
+{
+    struct fault f = {0};
+    bool changed;
+    enum err err = warm_begin(a->state, a->resume, c, &changed, &f);
+
+    if (!err && changed) {
+        err = earlier_from_json(
+            &c->space, json_at(c->effective, "/tuner/warm_start"), earlier, &f);
+        t->earlier = earlier;
+        session->reconfigured |= a->resume != NULL;
+    }
+    if (err)
+        console_error("%s", f.text);
+    return !err;
+}
+
 int start_run(const struct start_options *a, const struct run_config *c)
 {
     struct start_words words;
@@ -98,6 +126,7 @@ int start_run(const struct start_options *a, const struct run_config *c)
         .verbose = options_verbose(),
     };
     char cert[PATH_MAX], key[PATH_MAX];
+    struct earlier earlier;
     json_t *schema = NULL;
     int code;
 
@@ -114,6 +143,10 @@ int start_run(const struct start_options *a, const struct run_config *c)
     if (config_full_schema(cli_registry(), &schema, NULL) == ERR_OK)
         session.schema = schema;
     fill_tuner(c, &tuner);
+    if (!begin_warm(a, c, &session, &earlier, &tuner)) {
+        json_decref(schema);
+        return EXIT_RUN_FAILED;
+    }
     code = session_run(&session);
     json_decref(schema);
     return code;

@@ -9,10 +9,16 @@
  *     SIM_STRATEGIES=hyperband,complete,hyperband_finite
  *                                   others, given up at ten times mltuner's
  *                                   time
+ *     SIM_SEARCHER=gp               another searcher than tpe
+ *     SIM_SEARCHER_SETTINGS={...}   its settings, JSON
+ *     SIM_EARLIER=1                 so many earlier runs of the job, up to 3,
+ *                                   are known (tuner.warm_start)
+ *     SIM_EARLIER_OTHER=1           theirs was another best learning rate
  *     SIM_PART=70                   the target is the loss of the best fixed
  *                                   setting after so much of the horizon, in %
  */
 #include "base/mem.h"
+#include "searchers/built_in.h"
 #include "tests/sim/gates.h"
 
 #include <math.h>
@@ -126,15 +132,26 @@ static void measure_others(const struct gates_family *g,
     }
 }
 
-static void measure_target(const struct gates_family *g,
+static void measure_target(const struct gates_family *family,
                            const struct gates_oracle *o, uint64_t seed,
                            struct measured *m)
 {
     static struct sim_result r;
-    double fixed = gates_time_fixed(g, o, seed);
-    double tuned = gates_time(g, o, NULL, seed, MOST, &r);
-    struct sim_family f = g->f;
+    static struct earlier earlier;
+    struct gates_family copy = *family;
+    const struct gates_family *g = &copy;
+    unsigned before = number("SIM_EARLIER", 0);
+    double fixed, tuned;
+    struct sim_family f;
 
+    if (before) {
+        gates_earlier(family, o, seed, before,
+                      number("SIM_EARLIER_OTHER", 0) > 0, &earlier);
+        copy.f.earlier = &earlier;
+    }
+    fixed = gates_time_fixed(g, o, seed);
+    tuned = gates_time(g, o, NULL, seed, MOST, &r);
+    f = g->f;
     f.target_metric = o->target;
     trace(&f, seed);
 
@@ -224,6 +241,20 @@ static void measure_family(const struct gates_family *g, unsigned seeds,
     print_measured(g, &m);
 }
 
+/* The searcher that the caller wants, and its settings. */
+static void take_searcher(struct sim_family *f)
+{
+    const char *name = getenv("SIM_SEARCHER");
+
+    if (name)
+        f->searcher = searcher_built_in(name);
+    if (!f->searcher) {
+        fprintf(stderr, "sim_gates: there is no searcher %s\n", name);
+        exit(2);
+    }
+    f->searcher_settings = getenv("SIM_SEARCHER_SETTINGS");
+}
+
 int main(void)
 {
     unsigned seeds = number("SIM_SEEDS", 20);
@@ -237,6 +268,7 @@ int main(void)
         struct gates_family g;
 
         gates_family(i, &g);
+        take_searcher(&g.f);
         if (only ? strcmp(only, g.f.name) == 0 : held_out || !g.held_out)
             measure_family(&g, seeds, held_out ? GATES_HELD_OUT_SEED : 0);
     }

@@ -2,6 +2,7 @@
 
 #include "base/rng.h"
 #include "searchers/built_in.h"
+#include "tests/sim/warm.h"
 
 #include <assert.h>
 #include <math.h>
@@ -267,6 +268,24 @@ void gates_oracle(const struct gates_family *g, unsigned variant, double part,
 }
 
 /* ---- runs ---------------------------------------------------------------- */
+
+enum { EARLIER_SEED = 100 * GATES_VARIANTS }; /* apart from any other run's */
+
+void gates_earlier(const struct gates_family *g, const struct gates_oracle *o,
+                   uint64_t seed, unsigned runs, bool other,
+                   struct earlier *out)
+{
+    struct sim_family f = g->f;
+    uint64_t before[EARLIER_RUNS_MAX];
+
+    assert(runs <= EARLIER_RUNS_MAX);
+    for (unsigned i = 0; i < runs; i++)
+        before[i] = seed + (i + 1) * EARLIER_SEED + (other ? 3 : 0);
+    f.target_metric =
+        f.hits ? physics_hits(physics_excess_of(o->target)) : o->target;
+    f.max_time_s = 40 * o->seconds;
+    warm_from(&f, before, runs, out);
+}
 
 double gates_time(const struct gates_family *g, const struct gates_oracle *o,
                   const char *strategy, uint64_t seed, double most,

@@ -44,6 +44,13 @@ double gates_time(const struct gates_family *g, const struct gates_oracle *o,
                   const char *strategy, uint64_t seed, double most,
                   struct sim_result *out);
 
+/* What @runs earlier runs of the same job found, for a run with @seed: other
+ * samples, the same landscape; @other: one of another learning rate, as if the
+ * data were other ones. The runs are whole ones of gates_time. */
+void gates_earlier(const struct gates_family *g, const struct gates_oracle *o,
+                   uint64_t seed, unsigned runs, bool other,
+                   struct earlier *out);
+
 /* Runs with the oracle's setting fixed. */
 double gates_time_fixed(const struct gates_family *g,
                         const struct gates_oracle *o, uint64_t seed);

@@ -1879,6 +1879,7 @@ static bool prepare(struct sim *s)
         s->searcher_settings = json_loads(f->searcher_settings, 0, NULL);
     o.searcher_settings = s->searcher_settings;
     o.initial = initial_of(s, &initial);
+    o.earlier = f->earlier;
     o.max_epochs = f->max_epochs ? f->max_epochs : 100;
     o.plateau_epochs = f->plateau_epochs ? f->plateau_epochs : 5;
     o.plateau_samples = f->plateau_samples;

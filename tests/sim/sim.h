@@ -14,6 +14,7 @@
 #include "tests/sim/disk.h"
 #include "tests/sim/line.h"
 #include "tests/sim/scarce.h"
+#include "tuner/board/earlier.h"
 #include "tuner/core/tuner.h"
 #include "tuner/history/history.h"
 
@@ -74,6 +75,7 @@ struct sim_family {
     bool run_doomed; /* trials that cannot win are found, but not stopped */
     double max_time_s, target_metric; /* 0: none */
     const char *initial;              /* JSON, or NULL */
+    const struct earlier *earlier;    /* what earlier runs found, or NULL */
     struct {
         double at_s; /* 0: never */
         enum command_id command;

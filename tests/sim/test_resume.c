@@ -6,6 +6,7 @@
 #include "searchers/built_in.h"
 #include "tests/sim/families.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/warm.h"
 #include "tuner/board/saved.h"
 #include "tuner/core/snapshot_state.h"
 
@@ -623,6 +624,21 @@ static void resume_ends_as_if_nothing_had_happened(void **state)
     f.noise = 30;
     f.converged = true;
     check_same_ends(&f, 5);
+}
+
+/* So does a search that begins with what earlier runs found. */
+static void resume_of_a_primed_search_ends_the_same(void **state)
+{
+    struct sim_family f = repeating("same-primed");
+    const uint64_t before[] = {101, 102};
+    struct earlier earlier;
+
+    (void)state;
+    f.searcher = &searcher_tpe;
+    f.max_trials = 14;
+    warm_from(&f, before, 2, &earlier);
+    f.earlier = &earlier;
+    check_same_ends(&f, 23);
 }
 
 static bool tells(const json_t *journal, const char *text)
@@ -1252,6 +1268,7 @@ int main(void)
         cmocka_unit_test(resume_after_kills_in_other_families),
         cmocka_unit_test(resume_of_a_search_without_a_winner_tries_no_more),
         cmocka_unit_test(resume_ends_as_if_nothing_had_happened),
+        cmocka_unit_test(resume_of_a_primed_search_ends_the_same),
         cmocka_unit_test(resume_ends_cooled_as_if_nothing_had_happened),
         cmocka_unit_test(cooled_end_comes_in_little_memory),
         cmocka_unit_test(resume_within_a_search_keeps_its_patience),

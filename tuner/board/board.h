@@ -60,6 +60,9 @@ void board_set_searcher(struct board *c, const struct searcher_ops *searcher);
 /* The setting to start from instead of a first search; NULL: search. */
 const struct setting *board_initial(const struct board *c);
 
+/* What earlier runs found; NULL: nothing. */
+const struct earlier *board_earlier(const struct board *c);
+
 /* The user's wishes for searches (struct tuner_options): whether there are any
  * after the first, trials of the first (0: as many as the tunables call for),
  * what becomes of trials that cannot win, how long each is (0: to be found). */

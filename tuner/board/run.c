@@ -106,6 +106,11 @@ const struct setting *board_initial(const struct board *c)
     return c->run->options.initial;
 }
 
+const struct earlier *board_earlier(const struct board *c)
+{
+    return c->run->options.earlier;
+}
+
 bool board_retunes(const struct board *c)
 {
     return c->run->options.retune;

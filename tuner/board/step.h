@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct earlier;
 struct history;
 struct searcher_ops;
 struct setting;
@@ -58,6 +59,9 @@ struct tuner_options {
                                           * defaults */
     const struct setting *initial; /* copied; to start from instead of a first
                                     * search; NULL: search */
+    const struct earlier *earlier; /* what earlier runs found
+                                    * (tuner/board/earlier.h); borrowed for the
+                                    * tuner's life; NULL: nothing */
     bool retune;
     uint32_t max_trials; /* of the first search; 0: 12 + 6 d */
     enum tuner_trial_stops trial_stops;

@@ -235,6 +235,9 @@ struct history {
     /* The built-in searcher that has taken over from one that failed, by the
      * decision "searcher_fallback"; "": none has. */
     char fallback[RECORD_NAME_MAX];
+    /* What the first search began with of earlier runs, as the decision
+     * "warm_start" says; "": it was not to. */
+    char warm_start[RECORD_TEXT_MAX];
     /* One above the index of the latest epoch of the surviving lineage, and of
      * the one whose parameters are kept as best; 0: none. */
     size_t last_epoch, best_epoch;
@@ -278,6 +281,9 @@ const struct record_run_started *history_run(const struct history *h);
 const struct record_run_finished *history_end(const struct history *h);
 /* The searcher that took the place of one that failed; "": none has. */
 const char *history_fallback(const struct history *h);
+/* What the first search began with of earlier runs, a sentence; "": with
+ * nothing. */
+const char *history_warm_start(const struct history *h);
 const struct record_limits *history_limits(const struct history *h);
 const struct nodes *history_nodes(const struct history *h);
 const struct extras *history_extras(const struct history *h);

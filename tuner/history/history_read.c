@@ -1,6 +1,7 @@
 #include "tuner/history/history_cold.h"
 
 #include "base/json/json.h"
+#include "tuner/history/history_tried.h"
 
 #include <assert.h>
 
@@ -32,6 +33,11 @@ const struct record_run_finished *history_end(const struct history *h)
 const char *history_fallback(const struct history *h)
 {
     return h->fallback;
+}
+
+const char *history_warm_start(const struct history *h)
+{
+    return h->warm_start;
 }
 
 const struct record_limits *history_limits(const struct history *h)
@@ -215,3 +221,15 @@ HISTORY_LISTS(HISTORY_LIST)
 HISTORY_LONG(search, searches, tunables, started.tunables)
 HISTORY_LONG(trial, trials, setting, t.setting)
 HISTORY_LONG(choice, choices, setting, c.setting)
+
+struct history_tried history_tried_at(const struct history *h, size_t i)
+{
+    const struct history_trial t = history_trial_at(h, i);
+    const double speed = t.t.figures.speed;
+
+    return (struct history_tried){.trial = t.t.trial,
+                                  .search = t.t.search,
+                                  .incumbent = t.t.incumbent,
+                                  .label = t.t.label,
+                                  .speed = speed > 0 ? speed : 0};
+}

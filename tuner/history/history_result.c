@@ -180,7 +180,9 @@ static json_t *tuning_object(const struct history *h)
         put(o, "failed_reason",
             t.failed ? json_string(t.failed_reason) : json_null()) ||
         put_count(o, "clocks", t.clocks) ||
-        put(o, "waiting_seconds", json_of_number(h->end.waiting_s))) {
+        put(o, "waiting_seconds", json_of_number(h->end.waiting_s)) ||
+        (h->warm_start[0] &&
+         put(o, "warm_start", json_string(h->warm_start)))) {
         json_decref(o);
         return NULL;
     }

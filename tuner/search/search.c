@@ -17,6 +17,9 @@
 enum {
     SEARCH_LEAST = 7,  /* trials of a re-tune, unless fewer do */
     SEARCH_DOZEN = 12, /* trials at least, epochs at most, of a search */
+    /* The same of one that knows what earlier runs found. */
+    SEARCH_PRIMED = 6,
+    SEARCH_PRIMED_EPOCHS = 4,
 };
 #define SEARCH_ALIKE 0.9 /* the fifth best against the best: stop */
 
@@ -72,8 +75,12 @@ void search_init(struct search *s, struct board *c,
     s->waited_s = board_waited_s(c);
     s->started_clocks = board_clocks_run(c);
     suggest_search_open(c);
-    if (!plan->known)
+    if (!plan->retune && plan->ordinal == 1)
+        primed_init(&s->primed, c);
+    if (!plan->known) {
         record_start(s);
+        primed_explain(&s->primed, c);
+    }
     s->plan.barred = NULL;
     s->plan.reason = NULL;
 }
@@ -242,6 +249,13 @@ static bool take_default(struct search *s)
     return !proposals_barred(&s->proposals, next);
 }
 
+/* After them, what won in earlier runs of the same application and data. */
+static bool take_earlier(struct search *s)
+{
+    return !proposals_outside(&s->proposals) &&
+           primed_next(&s->primed, &s->proposals, &s->proposals.next);
+}
+
 /* Settings that are judged are no longer running ones for the searcher. */
 static bool any_runs(const struct search *s)
 {
@@ -268,12 +282,14 @@ static bool propose(struct search *s)
         proposals_take(p);
     } else if (suggest_more(s->c)) {
         return false; /* they come first, in the next step */
-    } else if (!take_default(s) &&
+    } else if (!take_default(s) && !take_earlier(s) &&
                (proposals_outside(p) || p->exhausted || !take_step(s))) {
         judge_results(&s->judge);
-        err =
-            proposals_ask(p, s->plan.has_incumbent ? &s->plan.incumbent : NULL,
-                          any_runs(s), &fault);
+        err = primed_tell(&s->primed, p);
+        if (!err)
+            err = proposals_ask(
+                p, s->plan.has_incumbent ? &s->plan.incumbent : NULL,
+                any_runs(s), &fault);
     }
     if (proposals_settle(p, err, &fault))
         return true;
@@ -377,13 +393,16 @@ static const char *bound_reached(const struct search *s)
 }
 
 /* Where trials have to be long (nothing moves for half an epoch, say), a first
- * search's dozens of them would take longer than training does. */
+ * search's dozens of them would take longer than training does; the sooner
+ * where earlier runs have shown where good settings are. */
 static bool took_long(const struct search *s)
 {
     double epoch = s->judge.probe.unit_s * (double)board_units(s->c);
+    bool knows = primed_knows(&s->primed);
 
-    return !board_max_trials(s->c) && trials_made(&s->trials) >= SEARCH_DOZEN &&
-           spent(s) >= SEARCH_DOZEN * epoch;
+    return !board_max_trials(s->c) &&
+           trials_made(&s->trials) >= (knows ? SEARCH_PRIMED : SEARCH_DOZEN) &&
+           spent(s) >= (knows ? SEARCH_PRIMED_EPOCHS : SEARCH_DOZEN) * epoch;
 }
 
 /* Why the search ends with the trials made; NULL: it goes on. */
@@ -404,7 +423,10 @@ static const char *enough(struct search *s)
     if (used_up)
         return "the number of trials is used up";
     if (took_long(s))
-        return "the trials have taken as long as a dozen epochs";
+        return primed_knows(&s->primed)
+                   ? "the trials have taken as long as four epochs, and "
+                     "earlier runs had shown where to look"
+                   : "the trials have taken as long as a dozen epochs";
     return proposals_possible(&s->proposals) ? NULL
                                              : "there is no other setting to "
                                                "try";

@@ -14,6 +14,7 @@
  *   trial_run    each as far as the trial time goes
  *   share        of the run's time, that a first search may take
  *   proposals    the conversation with the searcher (of contests as well)
+ *   primed       what earlier runs found, for a first search
  *   ladder       learning rates that a re-tune looks at first
  *   recall       trials from before a resume
  *
@@ -23,6 +24,7 @@
 #define TUNER_SEARCH_H
 
 #include "tuner/search/finalists.h"
+#include "tuner/search/primed.h"
 #include "tuner/search/proposals.h"
 #include "tuner/search/trial_time.h"
 
@@ -72,6 +74,7 @@ struct search {
     struct judge judge;
     struct trial_time time;
     struct proposals proposals;
+    struct primed primed;
     char end_reason[RECORD_TEXT_MAX];
     bool hurried; /* it has ended since its share of the time is used up */
 };

@@ -4,6 +4,7 @@
 #include "tuner/core/suggest.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,6 +65,16 @@ const struct trial *trials_of(const struct trials *t, const struct setting *x)
         if (space_same(&t->space, x, &t->list[i].setting))
             return &t->list[i];
     return NULL;
+}
+
+double trial_speed(const struct trial *x)
+{
+    return x->judged && x->outcome == OUTCOME_SPEED ? x->speed : (double)NAN;
+}
+
+void trials_canonical(const struct trials *t, struct setting *x)
+{
+    space_canonical(&t->space, x);
 }
 
 size_t trials_running(const struct trials *t, struct setting out[], size_t max)

@@ -86,6 +86,12 @@ struct trial *trials_incumbent(const struct trials *t);
 /* The trial that has tried @x, or tries it; NULL: none. */
 const struct trial *trials_of(const struct trials *t, const struct setting *x);
 
+/* The speed of trial @x; NAN where it is not judged, or had none. */
+double trial_speed(const struct trial *x);
+
+/* Makes @x canonical in the space of @t. */
+void trials_canonical(const struct trials *t, struct setting *x);
+
 /* Settings of trials that are not judged into out[max]; returns how many. */
 size_t trials_running(const struct trials *t, struct setting out[], size_t max);
 
