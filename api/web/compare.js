@@ -90,7 +90,7 @@ export function compareView({id, crumbs}) {
     const best = (r) => r.best ? short(r.best.loss) + " (epoch " + r.best.epoch + ")" : "–";
     const rows = [
       ["state", (r) => chip(r.status)],
-      ["why it ended", (r) => r.reason || "–"],
+      ["why it ended", (r) => r.reason ? r.reason.replaceAll("_", " ") : "–"],
       ["loss", (r) => short(r.loss)],
       ["loss in the best epoch", best],
       ["best validation", (r) => r.best && r.best.metric !== null

@@ -69,7 +69,7 @@ static void print_memory(const struct mlt_ps_memory *m, unsigned nodes,
            "by all\n",
            nodes > 1 ? "each node at most" : "at most", mib(m->branch),
            branches, mib(m->fixed));
-    printf("          updates %.4g MiB, rows read %.4g, sums of all workers "
+    printf("          updates %.4g MiB, rows read %.4g, sums from other nodes "
            "%.4g, access knowledge %.4g\n",
            mib(m->updates), mib(m->caches), mib(m->sums), mib(m->access));
     if (nodes > 1)
@@ -93,7 +93,7 @@ static enum err check_memory(const struct mlt_ps_memory *m, unsigned nodes,
         f, ERR_LIMIT,
         "a node needs %.1f MiB beside its data and has %.1f MiB: %d copies of "
         "its part of the training state take %.1f MiB, updates %.1f, rows read "
-        "%.1f, sums of all workers %.1f, access knowledge %.1f; raise "
+        "%.1f, sums from other nodes %.1f, access knowledge %.1f; raise "
         "memory.limit by %.1f MiB (%u nodes)",
         mib(need), mib(m->limit), HOST_MODELS_MIN,
         mib(m->branch * HOST_MODELS_MIN), mib(m->updates), mib(m->caches),

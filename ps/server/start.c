@@ -75,7 +75,7 @@ static enum err too_small(const struct mlt_ps *ps, struct fault *f)
         "the memory limit of %.1f MiB is too small: one copy of "
         "the training state takes %.1f MiB, what all copies share "
         "%.1f MiB, buffers of %u workers %.1f MiB (updates %.1f, "
-        "rows read %.1f, sums of all workers %.1f, access "
+        "rows read %.1f, sums from other nodes %.1f, access "
         "knowledge %.1f), room for all rows counted; raise "
         "memory.limit",
         (double)ps->memory_limit / MIB, (double)ps->branch_bytes / MIB,

@@ -503,12 +503,12 @@ class Refused(Case):
         self.assertTrue(all(float(x) > 0 for x in sums.groups()), done.out)
         config["memory"] = {"limit": "32MiB"}
         self.refuse(self.run_config(config, "--dry-run"), 78,
-                    "sums of all workers", "raise memory.limit by")
+                    "sums from other nodes", "raise memory.limit by")
         self.assert_code(self.run_config(config, "--state", "other"), 78)
         config["cluster"]["nodes"] = 1
         config["memory"] = {"limit": "512MiB"}
         done = self.run_config(config, "--dry-run")
-        self.assertRegex(done.out, "memory    at most.*\n.*sums of all workers 0,")
+        self.assertRegex(done.out, "memory    at most.*\n.*sums from other nodes 0,")
 
     def test_port_in_use(self):
         """The address is named, and nothing is left."""
