@@ -1,5 +1,6 @@
 #include "searchers/searcher.h"
 
+#include "base/json/json.h"
 #include "base/json/schema.h"
 #include "base/mem.h"
 
@@ -41,7 +42,7 @@ enum err searcher_settings(const struct searcher_ops *ops, const json_t *given,
     assert(out);
     if (err)
         return err;
-    own = given ? json_deep_copy(given) : json_object();
+    own = given ? json_copied(given) : json_object();
     err = own ? ERR_OK : ERR_NOMEM;
     if (own)
         schema_check(schema, own, "", &problems);

@@ -60,5 +60,5 @@ json_t *value_time(double unix_s)
 
 json_t *value_own(const json_t *value)
 {
-    return value ? json_deep_copy(value) : json_null();
+    return value ? json_copied(value) : json_null();
 }

@@ -340,7 +340,7 @@ static bool add_schemas(json_t *schemas, const struct route table[], size_t n,
     }
     if (of)
         failed |=
-            json_object_set_new(schemas, "configuration", json_deep_copy(of));
+            json_object_set_new(schemas, "configuration", json_copied(of));
     return !failed && add_shapes(schemas, shapes) && words_add(schemas);
 }
 

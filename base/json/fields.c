@@ -639,7 +639,7 @@ static enum err own_each(const struct json_field fields[], void *base)
         assert(f->kind != FIELD_STRING && !(f->list && f->list->owned));
         if (f->kind == FIELD_PART && own_each(f->part, v))
             err = ERR_NOMEM;
-        if (is_tree(f->kind) && *v && !(*v = json_deep_copy(*v)))
+        if (is_tree(f->kind) && *v && !(*v = json_copied(*v)))
             err = ERR_NOMEM;
     }
     return err;

@@ -352,6 +352,47 @@ json_t *json_whole(json_t *value, int failed)
     return NULL;
 }
 
+static json_t *copied_object(const json_t *value)
+{
+    json_t *copy = json_object(), *member;
+    const char *key;
+    int failed = 0;
+
+    json_object_foreach((json_t *)value, key, member)
+    {
+        failed |= json_object_set_new_nocheck(copy, key, json_copied(member));
+    }
+    return json_whole(copy, failed);
+}
+
+static json_t *copied_array(const json_t *value)
+{
+    json_t *copy = json_array();
+    const json_t *item;
+    int failed = 0;
+    size_t i;
+
+    json_array_foreach(value, i, item)
+    {
+        failed |= json_array_append_new(copy, json_copied(item));
+    }
+    return json_whole(copy, failed);
+}
+
+json_t *json_copied(const json_t *value)
+{
+    return json_is_object(value)  ? copied_object(value)
+           : json_is_array(value) ? copied_array(value)
+                                  : json_deep_copy(value);
+}
+
+json_t *json_copied_members(const json_t *o)
+{
+    json_t *copy = json_copy((json_t *)o);
+
+    return json_whole(copy, json_object_size(copy) != json_object_size(o));
+}
+
 json_t *json_of_number(double number)
 {
     if (!isfinite(number)) {

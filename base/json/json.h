@@ -61,6 +61,14 @@ void json_write_number(double number, char out[JSON_NUMBER_MAX]);
  * without a word. */
 json_t *json_whole(json_t *value, int failed);
 
+/* A copy of @value, to the last member of a member; NULL where there is no
+ * memory, and of NULL. json_deep_copy and json_copy leave out what they find no
+ * memory for, without a word. */
+json_t *json_copied(const json_t *value);
+
+/* The same of the object @o and its members alone, which both hold then. */
+json_t *json_copied_members(const json_t *o);
+
 /* A number as JSON: non-finite ones are the strings "nan", "inf", "-inf".
  * NULL when out of memory. */
 json_t *json_of_number(double number);

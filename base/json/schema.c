@@ -1,5 +1,6 @@
 #include "base/json/schema.h"
 
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -509,7 +510,7 @@ static enum err complete_absent(const json_t *schema, json_t *object,
     enum err err;
 
     if (fallback) {
-        made = json_deep_copy(fallback);
+        made = json_copied(fallback);
         return json_object_set_new(object, key, made) ? ERR_NOMEM : ERR_OK;
     }
     if (!json_object_get(schema, "properties") ||
@@ -578,12 +579,9 @@ enum err schema_order(const json_t *schema, json_t *value)
     assert(json_is_object(value));
     if (!properties)
         return ERR_OK;
-    all = json_copy(value);
-    /* jansson leaves out what it has no memory for. */
-    if (json_object_size(all) != json_object_size(value)) {
-        json_decref(all);
+    all = json_copied_members(value);
+    if (!all)
         return ERR_NOMEM;
-    }
     json_object_clear(value);
     if (move_in_order(properties, all, value) != 0)
         err = ERR_NOMEM;

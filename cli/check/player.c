@@ -2,6 +2,7 @@
 
 #include "cli/check/player_internal.h"
 
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -87,7 +88,7 @@ const char *player_unknown(const struct player_options *o, size_t *len)
 /* The configuration with memory for no branch. */
 static json_t *without_memory(const json_t *config)
 {
-    json_t *copy = json_deep_copy(config);
+    json_t *copy = json_copied(config);
 
     if (copy && json_object_set_new(copy, "memory",
                                     json_pack("{s:i}", "limit", 1)) == 0)

@@ -234,7 +234,7 @@ static json_t *settings_of(const struct contender *c,
                            const struct run_config *base)
 {
     bool same = strcmp(c->strategy, base->strategy->name) == 0;
-    json_t *o = same ? json_deep_copy(base->strategy_settings) : json_object();
+    json_t *o = same ? json_copied(base->strategy_settings) : json_object();
 
     /* A searcher that is named is to be used. */
     if (o && ((c->searcher[0] && is_sampled(c) &&

@@ -396,7 +396,7 @@ static enum err parse_all(struct config_parse *p,
     point_to_service(p);
     if (!json_is_object(p->root))
         return ERR_OK;
-    p->c->given = json_deep_copy(p->root);
+    p->c->given = json_copied(p->root);
     if (!p->c->given)
         return ERR_NOMEM;
     forget_auto(p);

@@ -161,14 +161,14 @@ static enum err find_plugin(struct config_parse *p, json_t *own)
 static enum err make_foreign(struct config_parse *p, const json_t *searcher)
 {
     const json_t *settings = json_at(p->root, "/tuner/searcher_settings");
-    json_t *own = json_deep_copy(searcher);
+    json_t *own = json_copied(searcher);
     struct run_config *c = p->c;
 
     c->searcher_own = own;
     c->searcher_settings = own;
     if (!own || json_object_set_new(own, "folder", json_string(c->folder)))
         return ERR_NOMEM;
-    if (json_object_set_new(own, "settings", json_deep_copy(settings)))
+    if (json_object_set_new(own, "settings", json_copied(settings)))
         return ERR_NOMEM;
     if (c->searcher->ops != &searcher_plugin)
         return ERR_OK;
@@ -397,7 +397,7 @@ static enum err imply_stop(struct config_parse *p)
 
         snprintf(pointer, sizeof(pointer), "/stop/%s", name);
         if (!err && json_is_number(said) && !json_at(p->c->given, pointer))
-            err = json_put(p->root, pointer, json_deep_copy(said));
+            err = json_put(p->root, pointer, json_copied(said));
     }
     json_decref(schema);
     return err == ERR_NOMEM ? err : ERR_OK;

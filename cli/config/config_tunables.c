@@ -245,7 +245,7 @@ static int complete_entry(json_t *o, const json_t *from)
 static enum err complete_all(const struct tunables_context *c,
                              const json_t *tunables, json_t **out)
 {
-    json_t *all = json_deep_copy(tunables);
+    json_t *all = json_copied(tunables);
     enum err err = all ? ERR_OK : ERR_NOMEM;
 
     for (size_t i = 0; !err && i < KNOWN; i++) {

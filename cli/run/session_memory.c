@@ -54,7 +54,7 @@ enum err session_memory_lower(struct session *s)
     limit = lower_limit(had);
     if (limit < limit_least)
         return ERR_OK; /* as it was: the tries are counted */
-    config = json_deep_copy(had);
+    config = json_copied(had);
     if (!config || json_put(config, "/memory/limit",
                             json_integer((json_int_t)limit)) != ERR_OK) {
         json_decref(config);

@@ -870,17 +870,9 @@ void render_run(const struct run_answers *a, const struct render_screen *screen,
 
 /* ---- as JSON ------------------------------------------------------------- */
 
-/* jansson's copy lacks a member that found no memory, without a word. */
-static json_t *copy_members(const json_t *o)
-{
-    json_t *copy = json_copy((json_t *)o);
-
-    return json_whole(copy, json_object_size(copy) != json_object_size(o));
-}
-
 json_t *render_members(const json_t *run)
 {
-    json_t *o = copy_members(run);
+    json_t *o = json_copied_members(run);
     int failed =
         !o ||
         json_object_set_new(o, "reason", json_string(end_reason_of(run))) ||
@@ -900,8 +892,8 @@ json_t *render_answers(const struct run_answers *a)
     json_t *o = render_members(a->run);
     const json_t *status = json_object_get(o, "status");
     const json_t *reason = json_object_get(o, "reason");
-    json_t *result =
-        json_is_object(a->result) ? copy_members(a->result) : json_object();
+    json_t *result = json_is_object(a->result) ? json_copied_members(a->result)
+                                               : json_object();
     /* A service may know better than its records how it stands. */
     int failed = !o || !result ||
                  json_object_set(result, "run", json_object_get(o, "run")) ||

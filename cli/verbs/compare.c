@@ -279,7 +279,7 @@ static void take_result(struct comparison_run *r, const json_t *o)
     r->tuning_s = number_in(tuning, "seconds");
     r->epochs = (uint64_t)json_integer_value(json_object_get(o, "epochs"));
     r->trials = (uint64_t)json_integer_value(json_object_get(tuning, "trials"));
-    r->setting = json_deep_copy(json_object_get(o, "setting"));
+    r->setting = json_copied(json_object_get(o, "setting"));
     r->whole = strcmp(r->status, "finished") == 0;
 }
 

@@ -20,7 +20,7 @@
 static json_t *config_for(const struct model *m, const char *data,
                           const char *memory)
 {
-    json_t *settings = json_deep_copy(m->settings);
+    json_t *settings = json_copied(m->settings);
 
     /* All of the data are used: there is no split. */
     json_object_del(settings, "test");

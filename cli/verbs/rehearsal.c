@@ -48,7 +48,7 @@ static enum err glance(const struct run_config *c, uint64_t *out,
  * each would wait for the others. */
 static json_t *config_of_one(const struct run_config *c)
 {
-    json_t *config = json_deep_copy(c->effective);
+    json_t *config = json_copied(c->effective);
 
     if (config && json_put(config, "/cluster/nodes", json_integer(1)) == ERR_OK)
         return config;

@@ -66,7 +66,7 @@ struct save {
  * memory. */
 static json_t *alone(const struct run_config *c)
 {
-    json_t *config = json_deep_copy(c->effective);
+    json_t *config = json_copied(c->effective);
     json_t *cluster = json_object_get(config, "cluster");
 
     if (cluster &&

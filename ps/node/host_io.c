@@ -43,8 +43,8 @@ static json_t *own_settings(const json_t *config, const json_t *schema)
     json_t *own;
 
     if (json_object_get(app, "command"))
-        return json_deep_copy(json_object_get(app, "settings"));
-    own = json_deep_copy(app);
+        return json_copied(json_object_get(app, "settings"));
+    own = json_copied(app);
     for (size_t i = 0; i < sizeof(where) / sizeof(*where); i++)
         if (properties && !json_object_get(properties, where[i]))
             json_object_del(own, where[i]);

@@ -76,7 +76,7 @@ static enum err prepare_load(struct node_server *s, const struct msg_config *m,
     if (!app)
         return f->code ? f->code : ERR_INVAL;
     e->held.kind = MSG_CONFIG;
-    e->held.config.config = json_deep_copy(m->config);
+    e->held.config.config = json_copied(m->config);
     e->held.config.folder = mem_strdup(m->folder);
     if (m->keep)
         e->held.config.keep = mem_strdup(m->keep);

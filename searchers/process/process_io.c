@@ -422,7 +422,7 @@ static struct process *make(const struct space *space, const json_t *settings,
     p->timeout = (time_ns)(seconds * 1e9);
     p->fallback = searcher_built_in(text_of(settings, "fallback"));
     assert(p->fallback);
-    p->settings = json_deep_copy(json_object_get(settings, "settings"));
+    p->settings = json_copied(json_object_get(settings, "settings"));
     if (p->settings &&
         (!space || searcher_random.open(space, NULL, rng_mix(seed, 1),
                                         &p->random, f) == ERR_OK))

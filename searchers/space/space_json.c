@@ -348,7 +348,7 @@ static bool has_form(struct parse *p, const json_t *schema, const json_t *o)
 static json_t *well_formed(const json_t *schema, const json_t *o)
 {
     const json_t *members = json_object_get(schema, "properties");
-    json_t *good = json_copy((json_t *)o), *value;
+    json_t *good = json_copied_members(o), *value;
     const char *key;
 
     json_object_foreach((json_t *)o, key, value)

@@ -3,7 +3,8 @@
 
 jansson's setters return -1 where there is no memory. Whoever drops that writes,
 sends or prints an object that lacks a member, and nobody knows. So their result
-is used (json_whole), or cast to void, with the reason beside it.
+is used (json_whole), or cast to void, with the reason beside it. Its copies drop
+members themselves, so only json_copied makes some.
 
 Usage: dropped.py [ROOT]     prints one line a violation, exit 1 if there is any.
 """
@@ -16,6 +17,8 @@ FOLDERS = ("api", "apps", "base", "branches", "cli", "ps", "searchers", "tuner")
 APART = ("apps/direct/", "apps/examples/", "apps/plugins/")
 SETTER = re.compile(r"\bjson_(?:object_(?:set|update)|array_(?:append|insert|"
                     r"set|extend))\w*\s*\(")
+COPY = re.compile(r"\bjson_(?:deep_)?copy\s*\(")
+COPIES = "base/json/json.c"  # json_copied and json_copied_members
 ASIDE = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 
 
@@ -40,6 +43,11 @@ def main():
             if name.startswith(APART):
                 continue
             text = bare(path.read_text(encoding="utf-8", errors="replace"))
+            for found in COPY.finditer(text) if name != COPIES else ():
+                line = text.count("\n", 0, found.start()) + 1
+                print(f"{name}:{line}: json_copied instead: this copy lacks "
+                      "what it finds no memory for, and nobody hears of it")
+                wrong = True
             for found in SETTER.finditer(text):
                 if is_statement(text[:found.start()]):
                     line = text.count("\n", 0, found.start()) + 1

@@ -55,7 +55,7 @@ ROOMS = {
                    "searchers tuner/history",
     "tuner/core": "base base/json base/commands searchers/space searchers "
                   "tuner/history tuner/board",
-    "tuner/search": "base base/proto searchers/space searchers tuner/history "
+    "tuner/search": "base base/json base/proto searchers/space searchers tuner/history "
                     "tuner/board tuner/core",
     "tuner/strategies": "base base/json searchers/space searchers "
                         "tuner/history tuner/board tuner/core tuner/search",

@@ -139,6 +139,8 @@ rm -rf "${root:?}"/*
 dropped YES 'if (a)\n    json_object_set_new(o, "a", b);\n'
 dropped YES 'int a; /* = */ json_array_append_new(o, b);\n'
 dropped YES 'else json_object_update(o, b);\n'
+dropped YES 'return json_deep_copy(a);\n'
+dropped NO 'return json_copied(a); /* not json_copy(a) */\n'
 dropped NO 'failed |=\n    json_object_set_new(o, "a", b);\n'
 dropped NO 'if (o && json_array_append(o, b) != 0)\n'
 dropped NO '(void)json_array_append(o, b);\n/* ; json_array_append(o, b) */\n'

@@ -230,7 +230,7 @@ static void recall(struct board *c)
             continue;
         n++;
         err = saved_setting(board_space(c), x->s.setting, &own.setting);
-        own.json = json_deep_copy(x->s.setting);
+        own.json = json_copied(x->s.setting);
         if (err == ERR_NOMEM || !own.json) {
             json_decref(own.json);
             board_retry(c);

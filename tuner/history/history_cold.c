@@ -198,7 +198,7 @@ static size_t shape_of(struct history *h, const json_t *o,
         i++;
     if (i < h->shapes || h->shapes == COLD_SHAPES_MAX)
         return i;
-    h->shape[i] = json_deep_copy(o);
+    h->shape[i] = json_copied(o);
     if (!h->shape[i])
         return COLD_SHAPES_MAX;
     return h->shapes++;
@@ -329,7 +329,7 @@ static json_t *take_tunables(const struct history *h, struct packed_bytes *in)
     if (how < AS_SHAPE)
         return how == AS_TEXT ? take_as_text(in) : json_null();
     assert(how - AS_SHAPE < h->shapes);
-    return json_deep_copy(h->shape[how - AS_SHAPE]);
+    return json_copied(h->shape[how - AS_SHAPE]);
 }
 
 /* ---- searches ------------------------------------------------------------ */

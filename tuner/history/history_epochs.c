@@ -101,7 +101,7 @@ json_t *history_epoch_setting(const struct history *h,
     i = (size_t)(e - h->epoch);
     if (i < h->epoch_setting.rows)
         return cold_setting_read(h, bytes_of(&h->epoch_setting, i).at);
-    return e->e.setting ? json_deep_copy(e->e.setting) : json_null();
+    return e->e.setting ? json_copied(e->e.setting) : json_null();
 }
 
 /* ---- all of them --------------------------------------------------------- */

@@ -162,7 +162,7 @@ json_t *history_branch_setting(const struct history *h,
 {
     if (b->few)
         return cold_setting_read(h, b->few);
-    return b->setting ? json_deep_copy(b->setting) : json_null();
+    return b->setting ? json_copied(b->setting) : json_null();
 }
 
 size_t history_trial_index(const struct history *h, uint32_t number)
@@ -215,7 +215,7 @@ HISTORY_LISTS(HISTORY_LIST)
         if (i < h->cold_##item.rows)                                           \
             return cold_##item##_##json(h, i);                                 \
         i -= h->cold_##item.rows;                                              \
-        return h->item[i].own ? json_deep_copy(h->item[i].own) : json_null();  \
+        return h->item[i].own ? json_copied(h->item[i].own) : json_null();     \
     }
 
 HISTORY_LONG(search, searches, tunables, started.tunables)

@@ -212,7 +212,7 @@ static json_t *setting_now(const struct history *h)
 {
     if (h->choices == 0)
         return json_object();
-    return json_deep_copy(h->choice[h->choices - 1].c.setting);
+    return json_copied(h->choice[h->choices - 1].c.setting);
 }
 
 static int put_outcome(json_t *o, const struct history *h)

@@ -1,5 +1,6 @@
 #include "tuner/search/resumed_search.h"
 
+#include "base/json/json.h"
 #include "tuner/board/saved.h"
 #include "tuner/history/history.h"
 #include "tuner/search/summary.h"
@@ -40,7 +41,7 @@ static enum err recall_trial(struct trials *t, const struct history_trial *h,
     assert(t->n <= t->max);
     if (err)
         return err;
-    own = json_deep_copy(h->t.setting);
+    own = json_copied(h->t.setting);
     if (!own)
         return ERR_NOMEM;
     x = trials_next(t, &setting, own, h->t.suggestion);

@@ -1,5 +1,6 @@
 #include "tuner/strategies/choice.h"
 
+#include "base/json/json.h"
 #include "base/json/problems.h"
 #include "base/json/schema.h"
 #include "tuner/board/strategy.h"
@@ -48,7 +49,7 @@ enum err choice_settings(const struct strategy_ops *ops, const json_t *settings,
     assert(ops->settings);
     if (err)
         return err;
-    own = settings ? json_deep_copy(settings) : json_object();
+    own = settings ? json_copied(settings) : json_object();
     if (own)
         schema_check(schema, own, "", &problems);
     err = own ? first_problem(&problems, f) : ERR_NOMEM;

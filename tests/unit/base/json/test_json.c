@@ -113,6 +113,47 @@ static void json_whole_is_nothing_where_a_member_is_lost(void **state)
     assert_int_equal(mem_outstanding(), before);
 }
 
+/* A copy is whole and in the same order, or none, whichever allocation fails,
+ * once or from there on for ever. */
+static void json_copies_are_whole_or_none(void **state)
+{
+    static const char text[] =
+        "{\"b\": [1, 2.5, \"x\", [], {\"d\": true}], \"a\": {\"c\": null},"
+        " \"f\": 1, \"g\": 2, \"h\": 3, \"i\": 4, \"j\": 5, \"k\": 6, \"l\": "
+        "7}";
+    json_t *value,
+        *(*copies[])(const json_t *) = {json_copied, json_copied_members};
+    int64_t before;
+
+    (void)state;
+    assert_int_equal(json_load(text, strlen(text), &value, NULL, NULL), ERR_OK);
+    before = mem_outstanding();
+    for (int i = 0; i < 4; i++) {
+        int failed = 1;
+
+        for (int64_t nth = 1; failed; nth++) {
+            json_t *copy;
+
+            mem_fail_at(nth, i / 2);
+            copy = copies[i % 2](value);
+            failed = mem_failed();
+            mem_fail_at(0, 0);
+            assert_int_equal(!copy, failed);
+            if (copy) {
+                char *out = json_write(copy, 0), *in = json_write(value, 0);
+
+                assert_string_equal(out, in);
+                mem_free(out);
+                mem_free(in);
+            }
+            json_decref(copy);
+            assert_int_equal(mem_outstanding(), before);
+        }
+    }
+    json_decref(value);
+    assert_null(json_copied(NULL));
+}
+
 /* Numbers and words at every place of a piece, and allocations that fail from
  * the N-th on for ever: refused, where jansson by itself asserts. */
 static void json_without_memory_for_ever_is_refused(void **state)
@@ -532,6 +573,7 @@ int main(void)
         cmocka_unit_test(json_allocation_failures_leave_nothing),
         cmocka_unit_test(json_without_memory_for_ever_is_refused),
         cmocka_unit_test(json_whole_is_nothing_where_a_member_is_lost),
+        cmocka_unit_test(json_copies_are_whole_or_none),
         cmocka_unit_test(json_write_number_reads_back),
         cmocka_unit_test(json_write_reads_back_equal),
         cmocka_unit_test(json_write_layout_is_stable),
