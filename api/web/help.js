@@ -9,7 +9,9 @@ const WORDS = {trial: "trial", trials: "trial", search: "search", verdict: "labe
   clocks: "clock", epochs: "epoch", "setting in use": "setting", "training loss": "surviving lineage",
   tuning: "search", "branches over time": "branch", "staleness of reads": "staleness", model: "model", importance: "importance",
   "speed by two tunables": "speed", "history of the search": "search", "parallel coordinates": "setting", why: "decision",
-  "memory of branches": "chunk", node: "node", workers: "worker"};
+  "memory of branches": "chunk", node: "node", workers: "worker", "bandwidth used by each node": "bandwidth budget",
+  "further metrics": "metric"};
+const wordOf = (heading) => heading.startsWith("validation") ? "metric" : WORDS[heading];
 
 let words = null;
 
@@ -38,7 +40,7 @@ const names = (entry) => entry.word.split(",").map((w) => w.trim());
 export async function explain(root) {
   const all = await glossary();
   for (const heading of root.querySelectorAll("h2, th")) {
-    const word = WORDS[heading.textContent], entry = all.find((e) => names(e).includes(word));
+    const word = wordOf(heading.textContent), entry = all.find((e) => names(e).includes(word));
     if (!entry || heading.dataset.told) continue;
     heading.dataset.told = word;
     const mark = link("?", "#/help/" + encodeURIComponent(word));

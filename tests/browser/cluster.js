@@ -42,7 +42,7 @@ async function agrees(page) {
     await nodes.locator(".legend span", {hasText: text}).waitFor();
   for (const text of ["node 0", "node 1"]) await card(page, "bandwidth used by each node").locator(".legend span", {hasText: text}).waitFor();
   await card(page, "staleness of reads").getByText("how many clocks a row lagged behind its reader").waitFor();
-  await page.getByRole("link", {name: /^what is staleness\?/}).waitFor();
+  for (const name of [/^what is staleness\?/, /^what is bandwidth budget\?/]) await page.getByRole("link", {name}).waitFor();
   // Each swatch has a colour of its own.
   const colours = await page.locator(".legend .swatch").evaluateAll((all) => all.map((e) => [e.className, getComputedStyle(e).color]));
   const ink = await page.evaluate(() => getComputedStyle(document.body).color);

@@ -43,6 +43,7 @@ const figures = (page) => page.locator(".figures .big").allTextContents();
 
 async function watchesToTheEnd(page) {
   await page.getByRole("heading", {name: "validation accuracy by epoch"}).waitFor();
+  await page.getByRole("link", {name: /^what is metric\?/}).first().waitFor();
   await page.waitForFunction(drawn);
   await status(page, "finished");
   await page.locator(".figures p", {hasText: "ended: max epochs"}).waitFor();
