@@ -33,5 +33,6 @@ export function verdict(t) {
     : "Diverged: a loss was not a finite number, or rose above ten times what it was before the trial.";
   if (t.label === "failed") return "Failed, which says nothing of its speed: " + (t.reason || "no reason was given") + ".";
   if (t.label === "running") return "Still running: " + figures + ".";
+  if (t.label === "stopped" && t.reason) return t.reason[0].toUpperCase() + t.reason.slice(1) + "."; // it says so itself
   return t.label + (t.reason ? ": " + t.reason : "");
 }

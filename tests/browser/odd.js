@@ -23,7 +23,8 @@ const trial = (n, label, losses, more) => ({trial: n, search: 1, branch: n, incu
 const eleven = (last) => Array.from({length: 11}, (_, i) => 2 + (last - 2) * i / 10);
 const TRIALS = [trial(1, "unstable", eleven(1).slice(0, 4)), trial(2, "unstable", eleven(2.5)),
   trial(3, "unstable", eleven(1), {noise: 0.4}), trial(4, "diverged", [2], {seconds: 0, clocks: 2240}),
-  trial(5, "failed", [2], {reason: "CUDA out of memory", seconds: 0, clocks: 0})];
+  trial(5, "failed", [2], {reason: "CUDA out of memory", seconds: 0, clocks: 0}),
+  trial(6, "stopped", eleven(1), {reason: "stopped at 70 % of its time: it will not win"})];
 
 function api(path) {
   if (path === "/version") return {name: "mltune", version: "0"};
@@ -80,7 +81,8 @@ async function verdicts(page) {
   await page.goto(ORIGIN + "/#/run/new-1/trials");
   for (const [n, says] of [[1, /^Unstable, since it has not the 10 windows/], [2, /^Unstable, since the loss did not fall/],
     [3, /^Unstable, since its largest rise is a tenth/], [4, /^Diverged: a loss was not a finite number, or rose/],
-    [5, /^Failed, which says nothing of its speed: CUDA out of memory\.$/]]) {
+    [5, /^Failed, which says nothing of its speed: CUDA out of memory\.$/],
+    [6, /^Stopped at 70 % of its time: it will not win\.$/]]) {
     await page.getByRole("button", {name: "show trial " + n}).click();
     await page.locator("p", {hasText: says}).waitFor();
   }
