@@ -64,9 +64,11 @@ static enum err app_settings(const struct mlt_app_ops *app,
     enum err err =
         json_load(app->schema, strlen(app->schema), &schema, NULL, f);
 
-    if (!err && !(settings = own_settings(config, schema)))
+    if (!err && !json_at(config, pointer))
         err = fault_set(f, ERR_INVAL, "%s: expected the settings of %s",
                         pointer, app->name);
+    if (!err && !(settings = own_settings(config, schema)))
+        err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     if (!err) {
         schema_check(schema, settings, pointer, &problems);
         if (problems.errors)

@@ -112,7 +112,8 @@ static size_t send_updates(struct cache *c, uint32_t worker, uint32_t node,
     return frame_end(&w);
 }
 
-/* Whether @node knows that the worker adds no more to @table in @clock. */
+/* Whether @node knows that the worker adds no more to @table in @clock, or will
+ * not hear of it by this worker: a drain that was sent in part is past it. */
 static bool has_told(const struct cache *c, uint32_t worker, uint32_t node,
                      uint32_t table, int64_t clock)
 {
@@ -120,7 +121,7 @@ static bool has_told(const struct cache *c, uint32_t worker, uint32_t node,
     const struct cache_cursor *at = &w->cursor[node];
 
     if (w->drained)
-        return !at->drain_due;
+        return !at->drain_due || at->table > table;
     return cache_clock(c, worker, table) > clock &&
            !(at->busy && cache_ends(w, table));
 }

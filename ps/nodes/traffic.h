@@ -18,8 +18,9 @@ struct ps_traffic {
     uint64_t frames_sent, frames_received, frames_ignored;
     uint64_t bytes_sent, bytes_received; /* of frames */
 
-    /* Rows with sums that workers handed over; rows that they asked for; rows
-     * with values that came, asked for or not. */
+    /* Rows with sums that went to a shard: a worker's, under barriers a
+     * block's, and those to other nodes alone; rows that workers asked for;
+     * rows with values that came, asked for or not. */
     uint64_t rows_updated, rows_asked, rows_got;
     /* Rows that workers were known to need in a clock, and that they needed
      * without being known to (ps/rows/prefetch_list.h). */

@@ -1,6 +1,7 @@
 #include "tuner/board/branches.h"
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "tuner/board/branch.h"
 #include "tuner/board/operations.h"
 #include "tuner/board/parts.h"
@@ -263,8 +264,10 @@ void board_free(struct board *c, branch_id id, const char *reason)
 
 static void say_failure(struct branch *b, const char *reason)
 {
-    if (reason != b->failure)
-        snprintf(b->failure, sizeof(b->failure), "%.470s", reason);
+    if (reason == b->failure)
+        return;
+    snprintf(b->failure, sizeof(b->failure), "%.470s", reason);
+    text_to_utf8(b->failure);
 }
 
 void branches_made(struct board *c, branch_id id)

@@ -1,6 +1,7 @@
 #include "tuner/board/outbox.h"
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/parts.h"
 
@@ -78,6 +79,7 @@ struct record_decision *board_decision(struct board *c, const char *decision,
     va_start(args, format);
     vsnprintf(d->text, sizeof(d->text), format, args);
     va_end(args);
+    text_to_utf8(d->text); /* what others said may be cut anywhere */
     return d;
 }
 

@@ -1,6 +1,7 @@
 #include "tuner/core/ending.h"
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/clockwork.h"
@@ -186,6 +187,7 @@ void lifecycle_end(struct board *c, enum run_status status, const char *reason,
     va_start(args, format);
     vsnprintf(told.message, sizeof(told.message), format, args);
     va_end(args);
+    text_to_utf8(told.message);
     end_begins(c, &told);
 }
 

@@ -104,7 +104,7 @@ static const struct json_field run_started[] = {
 static const struct json_field run_status[] = {
     {FIELD_WITHIN(record_run_status, ENUM, status, 0, RUN_STATUS_COUNT - 1),
      .name_of = status_name},
-    {FIELD_OF(record_run_status, TEXT, reason)},
+    {FIELD_OF(record_run_status, REASON, reason)},
     {.name = NULL},
 };
 
@@ -112,7 +112,7 @@ static const struct json_field run_finished[] = {
     {FIELD_WITHIN(record_run_finished, ENUM, status, 0, RUN_STATUS_COUNT - 1),
      .name_of = status_name},
     {FIELD_OF(record_run_finished, TEXT, reason)},
-    {FIELD_OF(record_run_finished, TEXT, message)},
+    {FIELD_OF(record_run_finished, REASON, message)},
     {FIELD_OF(record_run_finished, REAL, waiting_s), .optional = true},
     {FIELD_OF(record_run_finished, ARRAY, last_words), .optional = true},
     {FIELD_OF(record_run_finished, ID, last_words_node), .optional = true},
@@ -145,7 +145,7 @@ static const struct json_field search_started[] = {
     {FIELD_OF(record_search_started, BOOL, retune)},
     {FIELD_OF(record_search_started, ID_OR_NULL, parent)},
     {FIELD_OF(record_search_started, U32, trials_max)},
-    {FIELD_OF(record_search_started, TEXT, reason)},
+    {FIELD_OF(record_search_started, REASON, reason)},
     {FIELD_OF(record_search_started, OBJECT, tunables), .optional = true},
     {.name = NULL},
 };
@@ -164,7 +164,7 @@ static const struct json_field search_ended[] = {
     {FIELD_OF(record_search_ended, REAL, trial_s)},
     {FIELD_OF(record_search_ended, REAL, seconds)},
     {FIELD_OF(record_search_ended, U64, clocks)},
-    {FIELD_OF(record_search_ended, TEXT, reason)},
+    {FIELD_OF(record_search_ended, REASON, reason)},
     {FIELD_OF(record_search_ended, REAL, waiting_s), .optional = true},
     {.name = NULL},
 };
@@ -213,7 +213,7 @@ static const struct json_field trial[] = {
     {FIELD_AS("pairs", record_trial, U32, figures.pairs), .optional = true},
     {FIELD_AS("window_noise", record_trial, REAL, figures.window_noise),
      .optional = true},
-    {FIELD_OF(record_trial, TEXT, reason), .optional = true},
+    {FIELD_OF(record_trial, REASON, reason), .optional = true},
     {FIELD_OF(record_trial, U32, suggestion), .optional = true},
     {FIELD_WITHIN(record_trial, COLUMNS, figures.time_s, 0, RECORD_POINTS_MAX),
      .list = &points},
@@ -252,7 +252,7 @@ static const struct json_field suggestion[] = {
      .name_of = state_name},
     {FIELD_OF(record_suggestion, U32, trial)},
     {FIELD_OF(record_suggestion, OBJECT, setting), .optional = true},
-    {FIELD_OF(record_suggestion, TEXT, reason)},
+    {FIELD_OF(record_suggestion, REASON, reason)},
     {FIELD_OF(record_suggestion, TEXT, key)},
     {.name = NULL},
 };
@@ -261,7 +261,7 @@ static const struct json_field asking[] = {
     {FIELD_OF(record_asking, U32, search)},
     {FIELD_WITHIN(record_asking, ENUM, asking, 0, ASKING_COUNT - 1),
      .name_of = wanted_name},
-    {FIELD_OF(record_asking, TEXT, reason)},
+    {FIELD_OF(record_asking, REASON, reason)},
     {.name = NULL},
 };
 
@@ -344,13 +344,13 @@ static const struct json_field setting_chosen[] = {
     {FIELD_OF(record_setting_chosen, U64, clock)},
     {FIELD_OF(record_setting_chosen, ID_OR_NULL, branch)},
     {FIELD_OF(record_setting_chosen, OBJECT, setting), .optional = true},
-    {FIELD_OF(record_setting_chosen, TEXT, reason)},
+    {FIELD_OF(record_setting_chosen, REASON, reason)},
     {.name = NULL},
 };
 
 static const struct json_field decision[] = {
     {FIELD_OF(record_decision, TEXT, decision)},
-    {FIELD_OF(record_decision, TEXT, text)},
+    {FIELD_OF(record_decision, REASON, text)},
     {.name = "numbers", .kind = FIELD_CUSTOM, .custom = &numbers_codec},
     {.name = NULL},
 };

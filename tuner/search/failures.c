@@ -1,5 +1,6 @@
 #include "tuner/search/failures.h"
 
+#include "base/text.h"
 #include "tuner/core/lifecycle.h"
 
 #include <assert.h>
@@ -39,6 +40,7 @@ static void tell(struct failures *f, const char *reason)
         snprintf(f->text, sizeof(f->text),
                  "%u of %u trials failed, %u of them since: %.320s", f->failed,
                  f->tried, f->times, reason);
+    text_to_utf8(f->text);
 }
 
 struct failures failures_of(const struct trials *t)

@@ -1,6 +1,7 @@
 #include "tuner/search/trials.h"
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "tuner/core/suggest.h"
 
 #include <assert.h>
@@ -170,6 +171,7 @@ void trial_failed(struct trial *x, const char *why)
     assert(why);
     x->label = TRIAL_FAILED;
     snprintf(x->reason, sizeof(x->reason), "%s", why);
+    text_to_utf8(x->reason);
 }
 
 void trial_end(struct board *c, struct trial *x)

@@ -14,17 +14,23 @@ struct world {
     struct cache *cache;
 };
 
-static struct cache_options options(struct world *w, const char *model)
+static void make_table(struct table *t, unsigned flags)
 {
     struct mlt_table_options opt = {.size = sizeof(opt),
                                     .name = "weights",
                                     .rows = ROWS,
                                     .width = WIDTH,
                                     .rule = "add",
+                                    .flags = flags,
                                     .chunk_bytes = WIDTH * 4};
 
-    assert_int_equal(table_init(&w->table, &opt, NULL, NULL), ERR_OK);
-    table_partition(&w->table, NODES * WORKERS);
+    assert_int_equal(table_init(t, &opt, NULL, NULL), ERR_OK);
+    table_partition(t, NODES * WORKERS);
+}
+
+static struct cache_options options(struct world *w, const char *model)
+{
+    make_table(&w->table, 0);
     for (int i = 0; i < WORKERS; i++)
         w->updates[i] = &w->update[i];
     return (struct cache_options){.nodes = NODES,
@@ -104,15 +110,21 @@ static void close_world(struct world *w)
         update_deinit(&w->update[i]);
 }
 
-static struct frame take(struct world *w, uint32_t node)
+/* Of at most @room bytes. */
+static struct frame take_of(struct world *w, uint32_t node, size_t room)
 {
     static unsigned char bytes[ROOM];
-    size_t n = cache_next(w->cache, node, bytes, sizeof(bytes));
+    size_t n = cache_next(w->cache, node, bytes, room);
     struct frame f = {0};
 
     if (n)
         assert_int_equal(frame_decode(bytes, n, &f, NULL), ERR_OK);
     return f;
+}
+
+static struct frame take(struct world *w, uint32_t node)
+{
+    return take_of(w, node, ROOM);
 }
 
 static struct frame expect(struct world *w, uint32_t node, enum frame_kind kind)
@@ -335,6 +347,75 @@ static void cache_drain_lets_the_others_sums_leave(void **state)
     close_world(&w);
 }
 
+/* Two tables, of which the second has clocks of its own. */
+struct pair {
+    struct world w;
+    struct table table[2];
+    struct update update[WORKERS][2];
+};
+
+static void open_pair(struct pair *p)
+{
+    struct cache_options opt = options(&p->w, "bsp");
+
+    for (int t = 0; t < 2; t++)
+        make_table(&p->table[t], t ? MLT_OWN_CLOCK : 0);
+    for (int i = 0; i < WORKERS; i++) {
+        p->w.updates[i] = p->update[i];
+        for (int t = 0; t < 2; t++)
+            assert_int_equal(
+                update_init(&p->update[i][t], ROWS, p->table[t].value_bytes, 0),
+                ERR_OK);
+    }
+    opt.table = p->table;
+    opt.tables = 2;
+    assert_int_equal(cache_new(&opt, &p->w.cache), ERR_OK);
+    cache_begin(p->w.cache, 1, CLOCK, 0);
+    for (uint32_t node = 0; node < NODES; node++)
+        for (uint64_t t = 0; t < 2; t++)
+            assert_int_equal(give(&p->w, of_shard(FRAME_CLOCKS, node, 0), t,
+                                  &(int64_t){CLOCK}, NULL),
+                             ERR_OK);
+}
+
+static void close_pair(struct pair *p)
+{
+    cache_free(p->w.cache);
+    for (int i = 0; i < WORKERS; i++)
+        for (int t = 0; t < 2; t++)
+            update_deinit(&p->update[i][t]);
+}
+
+/* A drain that is sent in parts has passed a table before its others have ended
+ * their clock: then they are the last, and nothing is left behind. */
+static void cache_drain_that_is_overtaken_loses_no_sums(void **state)
+{
+    struct pair p;
+    struct frame f;
+    uint32_t rest;
+
+    (void)state;
+    open_pair(&p);
+    memset(update_take(&p.update[0][0], 4), 0, sizeof(float) * WIDTH);
+    for (uint64_t row = 4; row < 8; row++)
+        memset(update_take(&p.update[1][1], row), 0, sizeof(float) * WIDTH);
+    cache_end_clock(p.w.cache, 0, 1, 0.25);
+    for (uint32_t node = 0; node < NODES; node++)
+        expect(&p.w, node, FRAME_CLOCK);
+    cache_drain(p.w.cache, 1);
+    f = take_of(&p.w, 1, cache_frame_bytes(p.w.cache));
+    assert_true(f.kind == FRAME_UPDATE && f.table == 1 && f.count < 4);
+    rest = 4 - f.count;
+    cache_end_clock(p.w.cache, 0, FRAME_ALL_TABLES, 0.25);
+    f = expect(&p.w, 1, FRAME_UPDATE);
+    assert_true(f.table == 0 && f.count == 1 && frame_row(&f, 0) == 4);
+    expect(&p.w, 1, FRAME_CLOCK);
+    assert_int_equal(expect(&p.w, 1, FRAME_UPDATE).count, rest);
+    expect(&p.w, 1, FRAME_DRAIN);
+    expect_nothing(&p.w, 1);
+    close_pair(&p);
+}
+
 /* A new slice makes all copies useless; its frames may come before it begins
  * here, those of the last one say nothing any more. */
 static void cache_slices_are_kept_apart(void **state)
@@ -443,6 +524,7 @@ int main(void)
         cmocka_unit_test(cache_sends_rows_then_the_clock),
         cmocka_unit_test(cache_sends_one_sum_of_a_nodes_workers),
         cmocka_unit_test(cache_drain_lets_the_others_sums_leave),
+        cmocka_unit_test(cache_drain_that_is_overtaken_loses_no_sums),
         cmocka_unit_test(cache_slices_are_kept_apart),
         cmocka_unit_test(cache_refuses_what_cannot_be),
         cmocka_unit_test(cache_failed_allocation_leaves_nothing),

@@ -1,8 +1,10 @@
 /* What is told of trials that failed. */
+#include "base/text.h"
 #include "tests/unit/fixture/check.h"
 #include "tuner/search/failures.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { TRIALS = 40 };
 
@@ -84,6 +86,29 @@ static void failures_of_many_kinds_are_bounded(void **state)
                         "40 of 40 trials failed, 20 of them since: often");
 }
 
+/* A reason that is cut is UTF-8 still. */
+static void failures_cut_no_character(void **state)
+{
+    char why[2 * RECORD_TEXT_MAX];
+    struct failures f;
+
+    (void)state;
+    for (size_t from = 0; from < 2; from++) {
+        size_t n = from;
+
+        memset(why, 'x', sizeof(why));
+        for (; n + 2 < sizeof(why); n += 2)
+            memcpy(why + n, "\u00fc", 2);
+        why[n] = 0;
+        fail_all(0, 2, why);
+        f = of(2);
+        assert_true(strlen(list[0].reason) > 400);
+        assert_true(text_is_utf8(list[0].reason));
+        assert_true(strlen(f.text) > 300);
+        assert_true(text_is_utf8(f.text));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +116,7 @@ int main(void)
         cmocka_unit_test(failures_are_no_divergences),
         cmocka_unit_test(failures_name_the_commonest_reason),
         cmocka_unit_test(failures_of_many_kinds_are_bounded),
+        cmocka_unit_test(failures_cut_no_character),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
