@@ -187,9 +187,11 @@ MLT_API double mlt_loop_total(const struct mlt_loop *loop, unsigned total);
 /* ---- in a body ----------------------------------------------------------- */
 
 /* The row that iteration @i of the block touches by touch @touch: `width`
- * values in place, valid until the body returns. Written only where the touch
- * updates (mlt_step_rows applies the table's rule to such rows). Not for
- * subscripts that depend on the data, nor for buffered touches. */
+ * values in place, valid until the body returns, never NULL: where the reads of
+ * a shared table have to wait for other workers, the body is called after that.
+ * Written only where the touch updates (mlt_step_rows applies the table's rule
+ * to such rows). Not for subscripts that depend on the data, nor for buffered
+ * touches. */
 MLT_API void *mlt_loop_row(const struct mlt_block *block, unsigned touch,
                            size_t i);
 
@@ -200,7 +202,7 @@ MLT_API void mlt_loop_rows(const struct mlt_block *block, unsigned touch,
 
 /* A row that the body chooses. Debug builds abort, and name loop, table and
  * row, where iteration @i did not declare it: a row other than the subscript's.
- * A shared table's row is for reading. */
+ * A shared table's row is for reading. Never NULL. */
 MLT_API void *mlt_loop_row_at(const struct mlt_block *block, unsigned touch,
                               size_t i, uint64_t row);
 

@@ -85,6 +85,7 @@ static enum err take_touch(struct mlt_loop *l, const struct mlt_touch *touch,
     if (err)
         return fault_wrap(f, "touch %u", l->nest.accesses);
     l->declared[touch->table] = true;
+    l->waits[l->nest.accesses] = a->reads && info.access == MLT_SHARED;
     l->has_buffered |= a->buffered;
     l->nest.accesses++;
     return ERR_OK;

@@ -38,6 +38,7 @@ struct mlt_loop {
     uint64_t buffer;
     bool has_buffered;
     bool written[MLT_LOOP_TOUCHES_MAX]; /* its table is updated in place */
+    bool waits[MLT_LOOP_TOUCHES_MAX];   /* it reads a shared table */
     struct lend_layout layout[MLT_LOOP_TOUCHES_MAX]; /* of those */
     unsigned first[MLT_LOOP_TOUCHES_MAX]; /* touch of the same table */
     struct lend_guard guard;

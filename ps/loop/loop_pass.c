@@ -58,6 +58,19 @@ static uint64_t part_length(const struct mlt_loop *l, unsigned worker,
     return l->parts.start[block + 1] - *first;
 }
 
+/* Reads of shared tables wait here, where a run that fails meanwhile does no
+ * harm: once granted, a read is so until the clock ends, and no row that the
+ * body asks for is missing. */
+static int await_reads(const struct loop_run *r)
+{
+    const struct mlt_loop *l = r->loop;
+
+    for (unsigned t = 0; t < l->nest.accesses; t++)
+        if (l->waits[t] && !mlt_get_row(r->worker, l->nest.access[t].id, 0))
+            return ERR_CANCELED;
+    return ERR_OK;
+}
+
 static int run_block(const struct loop_run *r, uint64_t first, uint64_t n)
 {
     struct mlt_loop *l = r->loop;
@@ -72,6 +85,9 @@ static int run_block(const struct loop_run *r, uint64_t first, uint64_t n)
 
     if (n == 0)
         return ERR_OK;
+    err = await_reads(r);
+    if (err)
+        return err;
     lend_guard(r->worker, &l->guard);
     err = r->body(&block, r->arg);
     lend_guard(r->worker, NULL);

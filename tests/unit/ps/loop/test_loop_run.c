@@ -464,6 +464,62 @@ static void loop_ends_with_the_bodys_error(void **state)
     mlt_ps_free(ps);
 }
 
+/* What two workers do of whom one fails while the other waits to read. */
+struct reading {
+    struct mlt_ps *ps;
+    uint32_t ticket; /* before the run */
+    _Atomic unsigned blocks[2];
+};
+
+/* Worker 1 fails once worker 0 has ended a clock. */
+static int reading_body(const struct mlt_block *b, void *arg)
+{
+    static const float one[WIDTH] = {1, 1};
+    struct reading *r = arg;
+    unsigned w = mlt_worker_index(b->worker);
+
+    r->blocks[w]++;
+    for (size_t i = 0; i < b->n; i++) {
+        const float *row = mlt_loop_row(b, 0, i);
+
+        assert_non_null(row);
+        assert_non_null(mlt_loop_row_at(b, 0, i, b->key[i]));
+        mlt_loop_add(b, 1, i, b->key[i], one);
+    }
+    while (w == 1 && ps_ticket(r->ps) == r->ticket)
+        if (!ps_await(b->worker, r->ticket))
+            break;
+    return w == 1 ? ERR_APP : 0;
+}
+
+/* Under staleness 0 worker 0's second clock waits for worker 1's first, which
+ * never ends: its body is not called, rather than given no row. */
+static void loop_gives_no_body_a_row_that_is_not_there(void **state)
+{
+    static const struct mlt_touch touch[2] = {
+        {0, MLT_READS, {MLT_INDEX(0, 0)}},
+        {0, MLT_UPDATES | MLT_BUFFERED, {MLT_INDEX(0, 0)}}};
+    struct mlt_ps *ps = fixture_ps(2, "ssp", "sgd");
+    struct mlt_loop_options o = MLT_LOOP_OPTIONS;
+    struct reading r = {.ps = ps};
+    struct mlt_loop *loop;
+
+    (void)state;
+    add_table(ps, "seen", ITEMS, MLT_SHARED);
+    o.extent[0] = ITEMS;
+    o.touch = touch;
+    o.touches = 2;
+    o.buffer = 1;
+    loop = new_loop(ps, &o);
+    fixture_start(ps);
+    r.ticket = ps_ticket(ps);
+    assert_int_equal(mlt_loop_run(loop, reading_body, &r), ERR_APP);
+    assert_int_equal(r.blocks[0], 1);
+    assert_int_equal(r.blocks[1], 1);
+    mlt_loop_free(loop);
+    mlt_ps_free(ps);
+}
+
 /* ---- misuse -------------------------------------------------------------- */
 
 #ifdef MLT_DEBUG
@@ -537,6 +593,7 @@ int main(void)
         cmocka_unit_test(loop_refuses_what_cannot_be),
         cmocka_unit_test(loop_without_memory_leaves_nothing),
         cmocka_unit_test(loop_ends_with_the_bodys_error),
+        cmocka_unit_test(loop_gives_no_body_a_row_that_is_not_there),
         cmocka_unit_test(loop_names_what_was_not_declared),
     };
 
