@@ -119,8 +119,10 @@ static enum err take(struct warm *w, const char *id)
     else if (r.passed_over > 0)
         why = "records of it are damaged";
     else
-        found = earlier_of(&r.history, &why);
+        err = earlier_of(&r.history, &found, &why);
     replayed_deinit(&r);
+    if (err == ERR_NOMEM)
+        return err;
     if (!found)
         return skip(w, id, why);
     return json_array_append_new(w->runs, found) ? ERR_NOMEM : ERR_OK;

@@ -143,11 +143,12 @@ static void warm_search_needs_a_first_search(void **state)
         struct sim_family f = plain;
         struct told t;
         const char *why = NULL;
+        json_t *o = NULL;
 
         f.strategy = useless[i].strategy;
         f.initial = useless[i].initial;
         told_run(&f, 1, &t);
-        assert_null(earlier_of(&t.h, &why));
+        assert_int_equal(earlier_of(&t.h, &o, &why), ERR_NOENT);
         assert_string_equal(why, useless[i].why);
         told_deinit(&t);
     }

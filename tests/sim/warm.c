@@ -9,7 +9,8 @@ static json_t *found_in(const json_t *journal)
 {
     struct history h;
     const char *why;
-    json_t *o;
+    json_t *o = NULL;
+    enum err found;
 
     history_init(&h);
     for (size_t i = 0; i < json_array_size(journal); i++) {
@@ -21,7 +22,8 @@ static json_t *found_in(const json_t *journal)
         assert(!err);
         record_deinit(&r);
     }
-    o = earlier_of(&h, &why);
+    found = earlier_of(&h, &o, &why);
+    assert(!found);
     history_deinit(&h);
     return o;
 }

@@ -16,7 +16,9 @@
 
 /* ---- from a history ------------------------------------------------------ */
 
-/* What a trial was to its searcher; OUTCOME_COUNT: nothing is known of it. */
+/* What a trial was to its searcher; OUTCOME_COUNT: nothing is known of it. One
+ * that failed is not: it may be for want of memory or time that this run has.
+ */
 static enum outcome outcome_of(const struct history_tried *t)
 {
     switch (t->label) {
@@ -27,8 +29,6 @@ static enum outcome outcome_of(const struct history_tried *t)
         return t->speed > 0 ? OUTCOME_STOPPED : OUTCOME_COUNT;
     case TRIAL_DIVERGED:
         return OUTCOME_DIVERGED;
-    case TRIAL_FAILED:
-        return OUTCOME_FAILED;
     default:
         return OUTCOME_COUNT;
     }
@@ -52,19 +52,68 @@ static double fastest(const struct history *h)
     return best;
 }
 
-/* Trials that go before trial @i where not all can be told: faster ones, and
- * earlier ones of its speed. */
-static size_t before(const struct history *h, size_t i)
+/* Which trials are told where not all can be: the fastest, beside places for
+ * the winner and the first of those that diverged. */
+struct told {
+    uint32_t winner; /* 0: none */
+    size_t diverged; /* places that these take at most */
+    size_t len, fastest[EARLIER_OF_RUN_MAX]; /* indices, by speed */
+};
+
+static bool is_told_anyway(const struct told *x, const struct history_tried *t)
 {
-    double speed = history_tried_at(h, i).speed;
-    size_t n = 0;
+    return t->trial == x->winner || outcome_of(t) == OUTCOME_DIVERGED;
+}
 
-    for (size_t k = 0; k < history_trials_len(h); k++) {
-        struct history_tried t = history_tried_at(h, k);
+/* Puts trial @i among the @room fastest, if it is; of one speed the earlier. */
+static void take_fast(struct told *x, size_t room, const struct history *h,
+                      size_t i, double speed)
+{
+    size_t at = x->len;
 
-        n += is_known(&t) && (t.speed > speed || (t.speed == speed && k < i));
+    while (at > 0 && history_tried_at(h, x->fastest[at - 1]).speed < speed)
+        at--;
+    if (at == room)
+        return;
+    x->len += x->len < room;
+    memmove(&x->fastest[at + 1], &x->fastest[at],
+            (x->len - at - 1) * sizeof(*x->fastest));
+    x->fastest[at] = i;
+}
+
+static void choose_told(const struct history *h, uint32_t winner,
+                        struct told *x)
+{
+    size_t room = EARLIER_OF_RUN_MAX - 1;
+
+    *x = (struct told){.winner = winner};
+    for (size_t i = 0;
+         i < history_trials_len(h) && x->diverged < EARLIER_DIVERGED_MAX; i++) {
+        struct history_tried t = history_tried_at(h, i);
+
+        x->diverged += is_known(&t) && t.trial != winner &&
+                       outcome_of(&t) == OUTCOME_DIVERGED;
     }
-    return n;
+    room -= x->diverged;
+    for (size_t i = 0; i < history_trials_len(h); i++) {
+        struct history_tried t = history_tried_at(h, i);
+
+        if (is_known(&t) && !is_told_anyway(x, &t))
+            take_fast(x, room, h, i, t.speed);
+    }
+}
+
+/* Whether trial @i is told; those that diverged use up their places. */
+static bool is_told(struct told *x, size_t i, const struct history_tried *t)
+{
+    if (t->trial == x->winner)
+        return true;
+    if (outcome_of(t) == OUTCOME_DIVERGED)
+        return x->diverged > 0 && x->diverged-- > 0;
+    for (size_t k = 0; k < x->len; k++)
+        if (x->fastest[k] == i)
+            return true;
+    return false;
 }
 
 static json_t *trial_to_json(const struct history *h, size_t i, double most,
@@ -85,12 +134,13 @@ static bool add_trials(const struct history *h, double most, json_t *trials)
 {
     const uint32_t winner =
         history_searches_len(h) > 0 ? history_search_at(h, 0).end.winner : 0;
+    struct told told;
 
+    choose_told(h, winner, &told);
     for (size_t i = 0; i < history_trials_len(h); i++) {
         struct history_tried t = history_tried_at(h, i);
 
-        if (!is_known(&t) ||
-            (t.trial != winner && before(h, i) >= EARLIER_OF_RUN_MAX - 1))
+        if (!is_known(&t) || !is_told(&told, i, &t))
             continue;
         if (json_array_append_new(trials, trial_to_json(h, i, most, winner)))
             return false;
@@ -98,12 +148,12 @@ static bool add_trials(const struct history *h, double most, json_t *trials)
     return true;
 }
 
-json_t *earlier_of(const struct history *h, const char **why)
+enum err earlier_of(const struct history *h, json_t **out, const char **why)
 {
-    json_t *trials, *o;
+    json_t *trials, *o = NULL;
     double most;
 
-    assert(h && why);
+    assert(h && out && why);
     *why = NULL;
     if (!history_started(h) || history_searches_len(h) == 0 ||
         history_search_at(h, 0).started.search != 1 ||
@@ -115,18 +165,18 @@ json_t *earlier_of(const struct history *h, const char **why)
     if (!*why && !(most > 0))
         *why = "none of its trials made progress";
     if (*why)
-        return NULL;
-    *why = "memory is out";
+        return ERR_NOENT;
     trials = json_array();
-    if (!trials || !add_trials(h, most, trials)) {
-        json_decref(trials);
-        return NULL;
-    }
-    o = json_pack("{s:s, s:I, s:I, s:o}", "run", history_run(h)->run, "samples",
-                  (json_int_t)history_run(h)->samples, "validation_samples",
-                  (json_int_t)history_run(h)->validation_samples, "trials",
-                  trials);
-    return o;
+    if (trials && add_trials(h, most, trials))
+        o = json_pack(
+            "{s:s, s:I, s:I, s:O}", "run", history_run(h)->run, "samples",
+            (json_int_t)history_run(h)->samples, "validation_samples",
+            (json_int_t)history_run(h)->validation_samples, "trials", trials);
+    json_decref(trials);
+    if (!o)
+        return ERR_NOMEM;
+    *out = o;
+    return ERR_OK;
 }
 
 bool earlier_same_tunables(const struct space *space, const json_t *theirs)
@@ -191,7 +241,8 @@ static size_t best_of(const struct earlier *e)
     return n;
 }
 
-/* One trial; ERR_NOENT: it is not one of this space. */
+/* One trial; ERR_NOENT: it is not one of this space, or it failed, which an
+ * older list may have. */
 static enum err take_trial(const struct space *space, const json_t *o,
                            struct earlier *e, struct fault *f)
 {
@@ -209,7 +260,7 @@ static enum err take_trial(const struct space *space, const json_t *o,
         return fault_set(f, ERR_INVAL,
                          "trials with a setting, a share from 0 to 1 and an "
                          "outcome");
-    if (!earlier_same_tunables(space, setting))
+    if (t.outcome == OUTCOME_FAILED || !earlier_same_tunables(space, setting))
         return ERR_NOENT;
     err = setting_from_json(space, setting, "", &t.setting, &problems);
     problems_deinit(&problems);

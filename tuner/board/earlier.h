@@ -22,12 +22,12 @@
 #include "tuner/history/record.h"
 
 enum {
-    EARLIER_RUNS_MAX = 3,    /* in a configuration, newest first */
-    EARLIER_TRIALS_MAX = 64, /* of all runs together */
-    EARLIER_OF_RUN_MAX =
-        32,                 /* of one: the fastest, and those without a speed */
-    EARLIER_BEST_MAX = 3,   /* settings that are tried first */
-    EARLIER_SKIPPED_MAX = 4 /* runs that are told of */
+    EARLIER_RUNS_MAX = 3,     /* in a configuration, newest first */
+    EARLIER_TRIALS_MAX = 64,  /* of all runs together */
+    EARLIER_OF_RUN_MAX = 32,  /* of one: the winner and the fastest, */
+    EARLIER_DIVERGED_MAX = 8, /* and of those that diverged the first */
+    EARLIER_BEST_MAX = 3,     /* settings that are tried first */
+    EARLIER_SKIPPED_MAX = 4   /* runs that are told of */
 };
 
 struct earlier_run {
@@ -55,10 +55,11 @@ struct earlier {
 
 struct history;
 
-/* What @h knows for later runs, as an element of `runs` above: new, and the
- * caller's. NULL: nothing, *@why says why in a few words (static storage), or
- * that memory is out. Cost O(trials of the first search, squared). */
-json_t *earlier_of(const struct history *h, const char **why);
+/* What @h knows for later runs, as an element of `runs` above, into @out: new,
+ * and the caller's. Trials that failed are not in it: why may be gone. Errors:
+ * ERR_NOENT nothing, *@why says why in a few words (static storage); ERR_NOMEM.
+ * Cost O(trials). */
+enum err earlier_of(const struct history *h, json_t **out, const char **why);
 
 /* @json, as above, in @space. Trials whose settings are not of @space are left
  * out, and runs of which none is left are among the skipped. Only on success:

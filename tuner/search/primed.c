@@ -84,7 +84,7 @@ static enum err tell(const struct earlier_trial *e, size_t i, double scale,
 
 static bool is_limit(const struct earlier_trial *e)
 {
-    return e->outcome == OUTCOME_FAILED || e->outcome == OUTCOME_DIVERGED;
+    return e->outcome == OUTCOME_DIVERGED;
 }
 
 enum err primed_tell(struct primed *x, struct proposals *p)

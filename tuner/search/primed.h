@@ -3,8 +3,8 @@
  * After the default it tries the settings that won there. Where one of these,
  * or the default, makes progress, it says what a share of the fastest's speed
  * is in this search's unit; then the searcher hears of all other earlier trials
- * as of its own, so that models propose at once. Of what failed or diverged it
- * hears anyway. What was tried here itself is told as it is here.
+ * as of its own, so that models propose at once. Of what diverged it hears
+ * anyway. What was tried here itself is told as it is here.
  *
  * A function of the earlier runs and of this search's trials alone, so that a
  * resumed search is the same. Inside tuner/ only; pure.
