@@ -19,6 +19,7 @@ struct loop_run {
 
 /* ---- waiting ------------------------------------------------------------- */
 
+/* A run that is over is seen here before each part, whether it waits or not. */
 static int wait_for_part(const struct loop_run *r, unsigned step)
 {
     struct mlt_loop *l = r->loop;
@@ -28,6 +29,8 @@ static int wait_for_part(const struct loop_run *r, unsigned step)
     for (;;) {
         uint32_t ticket = ps_ticket(l->ps);
 
+        if (runtime_failed(l->ps))
+            return ERR_CANCELED;
         if (atomic_load_explicit(&l->seat[other].ended, memory_order_acquire) >=
             needs)
             return ERR_OK;

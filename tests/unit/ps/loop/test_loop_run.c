@@ -464,6 +464,39 @@ static void loop_ends_with_the_bodys_error(void **state)
     mlt_ps_free(ps);
 }
 
+struct canceling {
+    struct mlt_ps *ps;
+    _Atomic unsigned blocks[2];
+};
+
+/* Ends the run as another thread would, and knows nothing of it. */
+static int canceling_body(const struct mlt_block *b, void *arg)
+{
+    struct canceling *c = arg;
+
+    c->blocks[mlt_worker_index(b->worker)]++;
+    ps_run_cancel(c->ps, ERR_APP);
+    return 0;
+}
+
+/* A run that is over is seen before the next part, also where that one waits
+ * for nobody. */
+static void loop_begins_no_part_of_a_run_that_is_over(void **state)
+{
+    struct mlt_ps *ps = small_ps(2);
+    struct mlt_loop_options o = small_options();
+    struct canceling c = {.ps = ps};
+    struct mlt_loop *loop = new_loop(ps, &o);
+
+    (void)state;
+    fixture_start(ps);
+    assert_int_equal(mlt_loop_run(loop, canceling_body, &c), ERR_APP);
+    assert_true(c.blocks[0] + c.blocks[1] >= 1);
+    assert_true(c.blocks[0] <= 1 && c.blocks[1] <= 1);
+    mlt_loop_free(loop);
+    mlt_ps_free(ps);
+}
+
 /* What two workers do of whom one fails while the other waits to read. */
 struct reading {
     struct mlt_ps *ps;
@@ -593,6 +626,7 @@ int main(void)
         cmocka_unit_test(loop_refuses_what_cannot_be),
         cmocka_unit_test(loop_without_memory_leaves_nothing),
         cmocka_unit_test(loop_ends_with_the_bodys_error),
+        cmocka_unit_test(loop_begins_no_part_of_a_run_that_is_over),
         cmocka_unit_test(loop_gives_no_body_a_row_that_is_not_there),
         cmocka_unit_test(loop_names_what_was_not_declared),
     };
