@@ -79,7 +79,12 @@ static enum err take_touch(struct mlt_loop *l, const struct mlt_touch *touch,
         return fault_set(f, ERR_NOENT, "touch %u: no table %u",
                          l->nest.accesses, touch->table);
     info = ps_table_info(l->ps, touch->table);
-    err = nest_access(a, touch, info.name, info.rows, info.width, f);
+    /* The server's own moves when it gets a further table. */
+    l->table_name[l->nest.accesses] = mem_strdup(info.name);
+    if (!l->table_name[l->nest.accesses])
+        return fault_set(f, ERR_NOMEM, "out of memory");
+    err = nest_access(a, touch, l->table_name[l->nest.accesses], info.rows,
+                      info.width, f);
     if (!err)
         err = check_access(a, info.access, f);
     if (err)
@@ -96,12 +101,14 @@ static void guard_check(const struct lend_guard *guard, mlt_table table,
 {
     const struct mlt_loop *l =
         (const void *)((const char *)guard - offsetof(struct mlt_loop, guard));
+    struct ps_table_info info = ps_table_info(l->ps, table);
+    bool declared =
+        info.access == MLT_LOCAL || (table < l->tables && l->declared[table]);
 
-    if (!l->declared[table])
+    if (!declared)
         ps_misuse("loop %s: its body touches row %llu of table %s, which it "
                   "does not declare",
-                  l->name, (unsigned long long)row,
-                  ps_table_info(l->ps, table).name);
+                  l->name, (unsigned long long)row, info.name);
 }
 
 static void find_written(struct mlt_loop *l, unsigned i)
@@ -130,8 +137,6 @@ static enum err take_touches(struct mlt_loop *l,
     l->declared = mem_calloc(l->tables + 1, sizeof(*l->declared));
     if (!l->declared)
         return fault_set(f, ERR_NOMEM, "out of memory");
-    for (unsigned t = 0; t < l->tables; t++)
-        l->declared[t] = ps_table_info(l->ps, t).access == MLT_LOCAL;
     l->guard.check = guard_check;
     for (unsigned i = 0; i < o->touches && !err; i++)
         err = take_touch(l, &o->touch[i], f);
@@ -331,6 +336,8 @@ void mlt_loop_free(struct mlt_loop *l)
     mem_free(l->value);
     mem_free(l->text);
     mem_free(l->declared);
+    for (unsigned t = 0; t < MLT_LOOP_TOUCHES_MAX; t++)
+        mem_free(l->table_name[t]);
     free_seats(l);
     mem_free(l);
 }

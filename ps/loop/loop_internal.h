@@ -42,8 +42,9 @@ struct mlt_loop {
     struct lend_layout layout[MLT_LOOP_TOUCHES_MAX]; /* of those */
     unsigned first[MLT_LOOP_TOUCHES_MAX]; /* touch of the same table */
     struct lend_guard guard;
-    unsigned tables;
-    bool *declared; /* [tables] owned; local tables are */
+    unsigned tables; /* when it was planned; the server may have more by now */
+    bool *declared;  /* [tables] owned; by a touch */
+    char *table_name[MLT_LOOP_TOUCHES_MAX]; /* of each touch; owned */
 
     unsigned workers;
     struct loop_seat *seat; /* [workers] owned */

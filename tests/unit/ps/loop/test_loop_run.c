@@ -29,7 +29,7 @@ static mlt_table add_table(struct mlt_ps *ps, const char *name, uint64_t rows,
                                   .rows = rows,
                                   .width = WIDTH,
                                   .access = access,
-                                  .rule = "add",
+                                  .rule = access == MLT_LOCAL ? NULL : "add",
                                   .chunk_bytes = 64};
     struct mlt_error err;
     mlt_table table = 0;
@@ -557,10 +557,23 @@ static void loop_gives_no_body_a_row_that_is_not_there(void **state)
 
 #ifdef MLT_DEBUG
 
+enum { FIRST_LATER = 3, LATER = 40 }; /* tables declared after the loop */
+
 static void sink(void *ctx, enum log_level level, const char *line)
 {
     (void)level;
     _exit(strstr(line, ctx) ? 42 : 43);
+}
+
+/* Declares so many that the server moves its list. */
+static void add_later_tables(struct mlt_ps *ps)
+{
+    for (unsigned i = 0; i < LATER; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "later%u", i);
+        add_table(ps, name, ITEMS, i % 2 ? MLT_LOCAL : MLT_SHARED);
+    }
 }
 
 /* Whether the body is stopped with a message that has @says, in a child. */
@@ -574,6 +587,7 @@ static bool aborts(mlt_loop_body *body, const char *says)
         struct mlt_loop_options o = small_options();
         struct mlt_loop *loop = new_loop(ps, &o);
 
+        add_later_tables(ps);
         fixture_start(ps);
         log_set_sink(sink, (void *)says);
         mlt_loop_run(loop, body, NULL);
@@ -597,6 +611,21 @@ static int undeclared_table(const struct mlt_block *b, void *arg)
     return 0;
 }
 
+static int undeclared_later_table(const struct mlt_block *b, void *arg)
+{
+    (void)arg;
+    mlt_get_row(b->worker, FIRST_LATER + LATER - 2, 5);
+    return 0;
+}
+
+/* Local tables need no declaration, whenever they come. */
+static int later_local_table(const struct mlt_block *b, void *arg)
+{
+    (void)arg;
+    mlt_row(b->worker, FIRST_LATER + LATER - 1, 5);
+    return 0;
+}
+
 /* What a body did not declare: loop, table and row are named. */
 static void loop_names_what_was_not_declared(void **state)
 {
@@ -606,6 +635,9 @@ static void loop_names_what_was_not_declared(void **state)
     assert_true(aborts(undeclared_table, "loop mf: its body touches row 5 of "
                                          "table seen, which it does not "
                                          "declare"));
+    assert_true(aborts(undeclared_later_table, "touches row 5 of table later38,"
+                                               " which it does not declare"));
+    assert_false(aborts(later_local_table, ""));
 }
 
 #else
