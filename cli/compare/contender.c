@@ -253,8 +253,8 @@ static enum err sets_of(struct contender *c, const struct run_config *base,
 
     if (!err)
         err = add_set(c, "/tuner/strategy_settings", settings_of(c, base), f);
-    /* None is to begin with what another one found. */
-    if (!err && base->warm_auto)
+    /* None is to begin with what another one found, or an earlier run. */
+    if (!err && (base->warm_auto || base->earlier))
         err = add_set(c, "/tuner/warm_start", json_string("none"), f);
     if (!err && c->searcher[0] &&
         strcmp(c->searcher, base->searcher ? base->searcher->name : "") != 0) {

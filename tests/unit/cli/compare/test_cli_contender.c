@@ -143,6 +143,42 @@ static void contenders_keep_the_settings_of_the_same_strategy(void **state)
     run_config_free(base);
 }
 
+/* Contenders begin with nothing that was found before, however it is given. */
+static void contenders_begin_cold(void **state)
+{
+    static const struct {
+        const char *warm;
+        size_t sets;
+    } given[] = {
+        {"\"none\"", 2},
+        {"\"auto\"", 3},
+        {"{\"runs\": []}", 3},
+        {"{\"runs\": [{\"run\": \"a-1\", \"trials\": []}]}", 3},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(given) / sizeof(*given); i++) {
+        struct run_config *base;
+        struct contenders cs;
+        struct fault f = {0};
+        char text[256];
+
+        snprintf(text, sizeof(text),
+                 "{\"app\": {\"name\": \"mlr\", \"data\": \"gen:digits\"}, "
+                 "\"tuner\": {\"warm_start\": %s}}",
+                 given[i].warm);
+        base = config_of(text);
+        assert_int_equal(read_list("mltuner", NULL, &cs, &f), ERR_OK);
+        assert_int_equal(contenders_sets(&cs, base, &f), ERR_OK);
+        assert_int_equal(cs.item[0].sets_len, given[i].sets);
+        if (given[i].sets == 3)
+            assert_string_equal(cs.item[0].set[2],
+                                "/tuner/warm_start=\"none\"");
+        contenders_deinit(&cs);
+        run_config_free(base);
+    }
+}
+
 static const char *sampling_of(const struct run_config *c)
 {
     return json_string_value(json_object_get(c->strategy_settings, "sampling"));
@@ -212,6 +248,7 @@ int main(void)
         cmocka_unit_test(contenders_are_crossed_with_searchers),
         cmocka_unit_test(contenders_that_make_no_sense_are_refused),
         cmocka_unit_test(contenders_keep_the_settings_of_the_same_strategy),
+        cmocka_unit_test(contenders_begin_cold),
         cmocka_unit_test(contenders_use_the_searcher_they_name),
         cmocka_unit_test(contenders_out_of_memory_leave_nothing),
     };
