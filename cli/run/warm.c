@@ -12,7 +12,7 @@
 enum {
     WARM_LOOKED_MAX = 1000, /* runs whose configurations are read */
     WARM_RUNS = 1, /* that are used: more were no better (docs/algorithms.md) */
-    WARM_ALIKE_MAX = WARM_RUNS + EARLIER_SKIPPED_MAX
+    WARM_ALIKE_MAX = 32 /* whose records are read */
 };
 _Static_assert((int)WARM_RUNS <= (int)EARLIER_RUNS_MAX, "a list of these");
 
@@ -31,28 +31,29 @@ struct warm {
 
 /* ---- alike --------------------------------------------------------------- */
 
-/* Whether the data are named so that they are the same from any folder. */
+/* Whether all that is named is the same from any folder: data, or there are
+ * none, other files, the application. A program (command) is not. */
 static bool is_anywhere(const json_t *app)
 {
-    const char *data = json_string_value(json_object_get(app, "data"));
+    static const char *const files[] = {"data", "test", "vocab", "plugin"};
 
-    return data && (*data == '/' || strncmp(data, "gen:", 4) == 0);
+    if (!json_object_get(app, "data") || json_object_get(app, "command"))
+        return false;
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        const json_t *value = json_object_get(app, files[i]);
+        const char *name = json_string_value(value);
+
+        if (value && !json_is_null(value) &&
+            !(name && (*name == '/' || strncmp(name, "gen:", 4) == 0)))
+            return false;
+    }
+    return true;
 }
 
-/* Where a program or relative data of run @id are looked for, is ours. */
-static bool same_folder(const struct warm *w, const char *id)
+/* Where a program or relative files of run @r are looked for, is ours. */
+static bool same_folder(const struct warm *w, const struct replayed *r)
 {
-    char path[FILE_PATH_MAX];
-    struct checkpoint at;
-    bool same;
-
-    replay_folder(w->state, id, path);
-    if (checkpoint_read(path, &at, NULL, NULL) != ERR_OK)
-        return false;
-    same = at.has_start && at.start.folder &&
-           strcmp(at.start.folder, w->c->folder) == 0;
-    checkpoint_deinit(&at);
-    return same;
+    return r->start.folder && strcmp(r->start.folder, w->c->folder) == 0;
 }
 
 /* Equal, or both absent. */
@@ -63,28 +64,41 @@ static bool same_at(const json_t *a, const json_t *b, const char *at)
     return x && y ? json_equal(x, y) : !x && !y;
 }
 
-static bool alike(const struct warm *w, const char *id, const json_t *config)
+static bool alike(const struct warm *w, const json_t *config)
 {
     const json_t *own = w->c->effective;
 
     return same_at(own, config, "/app") && same_at(own, config, "/metric") &&
-           same_at(own, config, "/ps/update_rule") &&
-           (is_anywhere(json_at(own, "/app")) || same_folder(w, id));
+           same_at(own, config, "/ps/update_rule");
+}
+
+/* Whether it had a first search of mltuner, for all that it says. */
+static bool searches(const json_t *config)
+{
+    const char *strategy =
+        json_string_value(json_at(config, "/tuner/strategy"));
+
+    return (!strategy || strcmp(strategy, "mltuner") == 0) &&
+           !json_is_object(json_at(config, "/tuner/initial"));
 }
 
 static enum err look(void *ctx, const struct journal_run *run)
 {
     struct warm *w = ctx;
     json_t *config = NULL;
+    enum err err;
 
     if (++w->looked > WARM_LOOKED_MAX || w->alike == WARM_ALIKE_MAX)
         return ERR_EXIST; /* enough */
-    if (run->damaged || !run_id_valid(run->id) ||
+    if (run->damaged || (run->records == 0 && !run->status) ||
+        !run_id_valid(run->id) ||
         (w->resume && strcmp(run->id, w->resume) == 0) ||
-        run_folder_alive(w->state, run->id) ||
-        json_load(run->config, strlen(run->config), &config, NULL, NULL))
+        run_folder_alive(w->state, run->id))
         return ERR_OK;
-    if (alike(w, run->id, config))
+    err = json_load(run->config, strlen(run->config), &config, NULL, NULL);
+    if (err)
+        return err == ERR_NOMEM ? err : ERR_OK;
+    if (searches(config) && alike(w, config))
         snprintf(w->id[w->alike++], RUN_ID_MAX + 1, "%s", run->id);
     json_decref(config);
     return ERR_OK;
@@ -114,6 +128,10 @@ static enum err take(struct warm *w, const char *id)
         return err;
     if (err)
         return skip(w, id, "it cannot be read");
+    if (!is_anywhere(json_at(w->c->effective, "/app")) && !same_folder(w, &r)) {
+        replayed_deinit(&r);
+        return ERR_OK; /* another job */
+    }
     if (!earlier_same_tunables(&w->c->space, json_at(r.config, "/tunables")))
         why = "its tunables were others";
     else if (r.passed_over > 0)
@@ -148,18 +166,21 @@ static json_t *search(struct warm *w)
     return json_pack("{s:o, s:o}", "runs", w->runs, "skipped", w->skipped);
 }
 
-/* Whether the run that is to begin did so before: it goes on as it was. */
-static bool has_begun(const struct warm *w)
+/* *@begun: the run that is to begin did so before, and goes on as it was. */
+static enum err has_begun(const struct warm *w, bool *begun, struct fault *f)
 {
     struct replayed r;
-    bool begun;
+    enum err err;
 
-    if (!w->resume ||
-        replay_run(w->journal, w->state, w->resume, &r, NULL) != ERR_OK)
-        return w->resume != NULL;
-    begun = history_records(&r.history) > 0;
+    *begun = w->resume != NULL; /* what cannot be read is not changed */
+    if (!w->resume)
+        return ERR_OK;
+    err = replay_run(w->journal, w->state, w->resume, &r, f);
+    if (err)
+        return err;
+    *begun = history_records(&r.history) > 0;
     replayed_deinit(&r);
-    return begun;
+    return ERR_OK;
 }
 
 /* A run is not to fail for what others left. */
@@ -174,6 +195,7 @@ enum err warm_begin(const char *state, const char *resume,
     struct warm w = {.c = c, .resume = resume};
     char path[FILE_PATH_MAX];
     struct fault why = {0};
+    bool begun = false;
     json_t *found;
     enum err err;
 
@@ -183,14 +205,16 @@ enum err warm_begin(const char *state, const char *resume,
         return ERR_OK;
     err = replay_open(state, path, &w.journal, &why);
     w.state = path;
-    if (!err && has_begun(&w)) {
-        journal_close(w.journal);
-        return ERR_OK;
-    }
     if (!err)
+        err = has_begun(&w, &begun, &why);
+    if (!err && !begun)
         err = journal_each_run(w.journal, look, &w, &why);
-    if (err && err != ERR_NOENT && err != ERR_EXIST)
+    if (err && err != ERR_NOMEM && err != ERR_NOENT && err != ERR_EXIST)
         tell_trouble(&why);
+    if (begun || err == ERR_NOMEM) {
+        journal_close(w.journal);
+        return err == ERR_NOMEM ? fault_set(f, err, "out of memory") : ERR_OK;
+    }
     found = search(&w);
     journal_close(w.journal);
     if (!found || json_put(c->effective, pointer, found) != ERR_OK)

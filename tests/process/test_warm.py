@@ -5,6 +5,8 @@ import signal
 from harness import Case, endless_config, mlr_config
 from test_resume import Journal
 
+GEN_TEST = "gen:digits?samples=300&size=12"
+
 
 def settings(records):
     return [r["setting"] for r in records if r["kind"] == "trial_started"]
@@ -69,6 +71,44 @@ class WarmStart(Case):
                 Journal(self.folder / ".mltune", result["run"]).of("decision")]
         self.assertTrue(any(less["run"] in t and "its tunables were others" in t
                             for t in said), said)
+
+    def test_newer_runs_of_no_use_hide_none(self):
+        """Whatever follows it, the run that searched is found."""
+        first = self.run_one(mlr_config())
+        for _ in range(6):
+            self.run_one(mlr_config(max_epochs=1), "--no-tune")
+        for _ in range(6):
+            self.run_one(mlr_config(max_epochs=1), "--set",
+                         'tuner.initial={"learning_rate": 0.01}')
+        other = mlr_config(max_epochs=1)
+        other["tunables"]["spin"] = {"type": "float", "min": 0, "max": 1,
+                                     "free": True}
+        for _ in range(6):
+            self.run_one(other, "--set", "tuner.max_trials=1")
+        result = self.run_one(mlr_config(), "--set", "tuner.warm_start=auto")
+        kept = self.kept(result["run"])
+        self.assertEqual([r["run"] for r in kept["runs"]], [first["run"]])
+        self.assertEqual({r["reason"] for r in kept["skipped"]},
+                         {"its tunables were others"})
+
+    def test_another_folders_file_is_another_job(self):
+        """Data that are the same anywhere, but test is from the folder."""
+        config = mlr_config()
+        config["app"]["test"] = "test"
+        for name in ("here", "there"):
+            (self.folder / name).mkdir()
+            self.assert_code(self.mltune("data", "gen", GEN_TEST,
+                                         f"{name}/test"), 0)
+            self.write(f"{name}/config.json", config)
+        found = {}
+        for name in ("here", "there", "here"):
+            done = self.mltune("run", f"{name}/config.json", "--json", "--set",
+                               "tuner.warm_start=auto")
+            self.assert_code(done, 0)
+            found[name] = [r["run"] for r in
+                           self.kept(done.result["run"])["runs"]]
+        self.assertEqual(found["there"], [])
+        self.assertEqual(len(found["here"]), 1)
 
     def test_resumed_run_knows_the_same(self):
         """Killed and resumed, it begins with what it began with."""
