@@ -179,28 +179,33 @@ static void try_two_dimensions(const struct loop_nest *n,
 
 /* ---- skewing ------------------------------------------------------------- */
 
+/* By how much a vector rises along an axis, at the least: any number > 0 is at
+ * least 1, and axes have no negative coefficient. */
 static int64_t times(const struct loop_axis *axis, const struct depend *v,
                      unsigned dims)
 {
     int64_t sum = 0;
 
-    for (unsigned d = 0; d < dims; d++)
-        sum += axis->by[d] * v->by[d].number;
+    for (unsigned d = 0; d < dims; d++) {
+        assert(axis->by[d] >= 0);
+        sum +=
+            axis->by[d] * (v->by[d].kind == DEPEND_PLUS ? 1 : v->by[d].number);
+    }
     return sum;
 }
 
-static bool all_numbers(const struct depends *ds)
+static bool has_any(const struct depends *ds)
 {
     for (unsigned i = 0; i < ds->count; i++)
         for (unsigned d = 0; d < ds->dims; d++)
-            if (ds->vector[i].by[d].kind != DEPEND_NUMBER)
-                return false;
-    return true;
+            if (ds->vector[i].by[d].kind == DEPEND_ANY)
+                return true;
+    return false;
 }
 
 /* Dimension @k plus as many times the sum of the skewed ones before it as it
- * takes for no vector to fall in it. A vector that falls in k has a positive
- * element before it, so that sum is at least 1. */
+ * takes for no vector to fall in it. A vector that falls in k leads with a
+ * positive element before it, so that sum is at least 1. */
 static void skew_dimension(const struct depends *ds, unsigned k,
                            struct loop_axis axis[])
 {
@@ -233,7 +238,7 @@ static void try_skewed(const struct loop_nest *n, const struct depends *ds,
 {
     struct loop_axis axis[MLT_LOOP_DIMS_MAX];
 
-    if (!all_numbers(ds) || n->dims < 2)
+    if (has_any(ds) || n->dims < 2)
         return;
     for (unsigned k = 0; k < n->dims; k++)
         skew_dimension(ds, k, axis);

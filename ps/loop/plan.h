@@ -8,8 +8,9 @@
  *              workers, time j goes round among them
  *   wavefront  ordered, or none of the above: no vector falls in i nor in j, so
  *              part (a, b) needs only parts (<= a, <= b)
- *   unimodular all elements are numbers: the space is skewed until no vector
- *              falls in any dimension, then as a wavefront (Wolf and Lam 1991)
+ *   unimodular no element can be any number: the space is skewed until no
+ *              vector falls in any dimension, then as a wavefront (Wolf and Lam
+ *              1991). A positive infinity counts as 1, the least it can be
  *   serial     one worker
  *
  * Of several choices the one that moves the fewest values is taken. Pure.

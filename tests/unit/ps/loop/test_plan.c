@@ -117,6 +117,24 @@ static void plan_of_a_falling_distance_is_skewed(void **state)
     assert_int_equal(p.time.by[1], 1);
 }
 
+/* A[j] from A[j + 1], again and again: (+, 0), (+, 1), (+, -1) and (0, 1). The
+ * infinity is positive, at least 1: j + i never falls. */
+static void plan_of_an_infinity_that_is_positive_is_skewed(void **state)
+{
+    struct loop_nest n = nest_2d(20, 20);
+    struct loop_plan p;
+
+    (void)state;
+    touches(&n, 0, 21, AT(MLT_INDEX(1, 0)));
+    touches(&n, 0, 21, AT(MLT_INDEX(1, 1)));
+    n.access[0].reads = n.access[1].updates = false;
+    p = planned(&n);
+    assert_int_equal(p.strategy, LOOP_UNIMODULAR);
+    assert_int_equal(p.workers, WORKERS);
+    assert_int_equal(p.space.by[0] + p.time.by[0], 2);
+    assert_int_equal(p.space.by[1] + p.time.by[1], 1);
+}
+
 /* A row that the data chooses, updated: one worker. Buffered: any split. */
 static void plan_of_data_is_serial_unless_buffered(void **state)
 {
@@ -255,14 +273,23 @@ static void check_pairs(const struct loop_random *r, uint64_t seed,
         }
 }
 
+static bool has_infinity(const struct depends *ds)
+{
+    for (unsigned i = 0; i < ds->count; i++)
+        for (unsigned d = 0; d < ds->dims; d++)
+            if (ds->vector[i].by[d].kind == DEPEND_PLUS)
+                return true;
+    return false;
+}
+
 /* No two iterations that touch a common row can run at one time, whatever the
  * timing; in ordered loops they run in the serial order. Each runs once. Every
- * strategy comes up often. */
+ * strategy comes up often, skewing by numbers and by infinities. */
 static void plan_keeps_iterations_in_conflict_apart(void **state)
 {
     static struct loop_random r;
     static struct known k;
-    unsigned used[LOOP_SERIAL + 1] = {0};
+    unsigned used[LOOP_SERIAL + 1] = {0}, infinite = 0;
 
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -283,10 +310,13 @@ static void plan_keeps_iterations_in_conflict_apart(void **state)
         check_pairs(&r, seed, &k, at);
         parts_deinit(&parts);
         used[plan.strategy]++;
+        infinite += plan.strategy == LOOP_UNIMODULAR && has_infinity(&ds);
     }
     for (unsigned s = 0; s <= LOOP_SERIAL; s++)
         if (used[s] <= SEEDS / 200)
             fail_msg("strategy %u: %u of %d", s, used[s], SEEDS);
+    if (infinite <= SEEDS / 200)
+        fail_msg("skewed, with infinities: %u of %d", infinite, SEEDS);
 }
 
 int main(void)
@@ -295,6 +325,7 @@ int main(void)
         cmocka_unit_test(plan_of_one_index_is_one_dimension),
         cmocka_unit_test(plan_of_factorization_moves_the_smaller_table),
         cmocka_unit_test(plan_of_a_falling_distance_is_skewed),
+        cmocka_unit_test(plan_of_an_infinity_that_is_positive_is_skewed),
         cmocka_unit_test(plan_of_data_is_serial_unless_buffered),
         cmocka_unit_test(parts_are_even_where_data_is_not),
         cmocka_unit_test(plan_keeps_iterations_in_conflict_apart),
