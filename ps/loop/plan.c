@@ -203,19 +203,38 @@ static bool has_any(const struct depends *ds)
     return false;
 }
 
+/* Adds @factor times @what. False, an axis that is of no use: some value, or
+ * what a vector rises along it, may leave an int64. No element of a vector is
+ * as large as its dimension's extent, but for DEPEND_PLUS, which is 1. */
+static bool add_times(struct loop_axis *to, const struct loop_axis *what,
+                      int64_t factor, const struct loop_nest *n)
+{
+    int64_t product, sum = 0;
+
+    for (unsigned d = 0; d < n->dims; d++)
+        if (__builtin_mul_overflow(factor, what->by[d], &product) ||
+            __builtin_add_overflow(to->by[d], product, &to->by[d]) ||
+            __builtin_mul_overflow(to->by[d], (int64_t)n->extent[d],
+                                   &product) ||
+            __builtin_add_overflow(sum, product, &sum))
+            return false;
+    return true;
+}
+
 /* Dimension @k plus as many times the sum of the skewed ones before it as it
  * takes for no vector to fall in it. A vector that falls in k leads with a
- * positive element before it, so that sum is at least 1. */
-static void skew_dimension(const struct depends *ds, unsigned k,
-                           struct loop_axis axis[])
+ * positive element before it, so that sum is at least 1. False: numbers too
+ * large. */
+static bool skew_dimension(const struct loop_nest *n, const struct depends *ds,
+                           unsigned k, struct loop_axis axis[])
 {
     struct loop_axis outer = {.dim = -1};
     int64_t factor = 0;
 
     axis[k] = plain_axis(k);
     for (unsigned j = 0; j < k; j++)
-        for (unsigned d = 0; d < ds->dims; d++)
-            outer.by[d] += axis[j].by[d];
+        if (!add_times(&outer, &axis[j], 1, n))
+            return false;
     for (unsigned i = 0; i < ds->count; i++) {
         int64_t falls = -times(&axis[k], &ds->vector[i], ds->dims);
         int64_t rises = times(&outer, &ds->vector[i], ds->dims);
@@ -223,14 +242,13 @@ static void skew_dimension(const struct depends *ds, unsigned k,
         if (falls <= 0)
             continue;
         assert(rises > 0);
-        if ((falls + rises - 1) / rises > factor)
-            factor = (falls + rises - 1) / rises;
+        if ((falls - 1) / rises + 1 > factor)
+            factor = (falls - 1) / rises + 1;
     }
     if (factor == 0)
-        return;
+        return true;
     axis[k].dim = -1;
-    for (unsigned d = 0; d < ds->dims; d++)
-        axis[k].by[d] += factor * outer.by[d];
+    return add_times(&axis[k], &outer, factor, n);
 }
 
 static void try_skewed(const struct loop_nest *n, const struct depends *ds,
@@ -241,7 +259,8 @@ static void try_skewed(const struct loop_nest *n, const struct depends *ds,
     if (has_any(ds) || n->dims < 2)
         return;
     for (unsigned k = 0; k < n->dims; k++)
-        skew_dimension(ds, k, axis);
+        if (!skew_dimension(n, ds, k, axis))
+            return;
     for (unsigned a = 0; a < n->dims; a++)
         for (unsigned b = 0; b < n->dims; b++) {
             struct loop_plan p = {

@@ -10,7 +10,8 @@
  *              part (a, b) needs only parts (<= a, <= b)
  *   unimodular no element can be any number: the space is skewed until no
  *              vector falls in any dimension, then as a wavefront (Wolf and Lam
- *              1991). A positive infinity counts as 1, the least it can be
+ *              1991). A positive infinity counts as 1, the least it can be.
+ *              Where the skewed numbers leave an int64: serial
  *   serial     one worker
  *
  * Of several choices the one that moves the fewest values is taken. Pure.

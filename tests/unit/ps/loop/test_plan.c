@@ -135,6 +135,38 @@ static void plan_of_an_infinity_that_is_positive_is_skewed(void **state)
     assert_int_equal(p.space.by[1] + p.time.by[1], 1);
 }
 
+/* Distances (1, -far, 0, 0), (0, 1, -far, 0) and (0, 0, 1, -far): each skewed
+ * dimension has numbers far times as large as the one before it. */
+static struct loop_plan plan_of_far_distances(unsigned dims, int64_t far)
+{
+    struct loop_nest n = {.dims = dims, .ordered = true};
+    struct depends ds = {.dims = dims, .count = dims - 1};
+    struct loop_plan plan;
+
+    for (unsigned d = 0; d < dims; d++)
+        n.extent[d] = UINT32_MAX;
+    for (unsigned d = 0; d + 1 < dims; d++) {
+        ds.vector[d].by[d].number = 1;
+        ds.vector[d].by[d + 1].number = -far;
+    }
+    plan_make(&n, &ds, WORKERS, 0, &plan);
+    return plan;
+}
+
+/* Numbers that leave an int64 are not computed with: one worker. */
+static void plan_of_distances_too_large_to_skew_is_serial(void **state)
+{
+    const int64_t far = UINT32_MAX - 1;
+
+    (void)state;
+    assert_int_equal(plan_of_far_distances(2, far / 4).strategy,
+                     LOOP_UNIMODULAR);
+    assert_int_equal(plan_of_far_distances(2, far).strategy, LOOP_SERIAL);
+    assert_int_equal(plan_of_far_distances(3, far).strategy, LOOP_SERIAL);
+    assert_int_equal(plan_of_far_distances(4, 1000).strategy, LOOP_UNIMODULAR);
+    assert_int_equal(plan_of_far_distances(4, far).strategy, LOOP_SERIAL);
+}
+
 /* A row that the data chooses, updated: one worker. Buffered: any split. */
 static void plan_of_data_is_serial_unless_buffered(void **state)
 {
@@ -326,6 +358,7 @@ int main(void)
         cmocka_unit_test(plan_of_factorization_moves_the_smaller_table),
         cmocka_unit_test(plan_of_a_falling_distance_is_skewed),
         cmocka_unit_test(plan_of_an_infinity_that_is_positive_is_skewed),
+        cmocka_unit_test(plan_of_distances_too_large_to_skew_is_serial),
         cmocka_unit_test(plan_of_data_is_serial_unless_buffered),
         cmocka_unit_test(parts_are_even_where_data_is_not),
         cmocka_unit_test(plan_keeps_iterations_in_conflict_apart),
