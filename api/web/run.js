@@ -155,7 +155,8 @@ function figures() {
       (run.last_epoch ? "after epoch " + run.last_epoch.epoch + (best && best + short(run.best.metric)) + "; " : "") + betterText(metric),
       "validation " + metric.name);
     of.time.root.hidden = nothing && !Number.isFinite(runSeconds(run));
-    of.epochs.set(short(run.epochs), (run.clock > 0 ? "clock " + short(run.clock) : "no clock so far") +
+    const none = ENDED.has(run.status) ? "no clock was run" : "no clock so far";
+    of.epochs.set(short(run.epochs), (run.clock > 0 ? "clock " + short(run.clock) : none) +
       (run.stop && run.stop.max_epochs ? ", at most " + count(run.stop.max_epochs, "epoch") : ""));
     of.time.set(duration(runSeconds(run)),
       left === null ? run.reason ? "ended: " + run.reason.replaceAll("_", " ") : "" : "at most " + duration(left) + " left");

@@ -498,8 +498,8 @@ class Refused(Case):
         self.assert_code(done, 0)
         self.assertRegex(done.out, r"memory    each node at most: \S+ MiB a "
                                    r"branch")
-        sums = re.search(r"updates (\S+) MiB, rows read (\S+), sums of all "
-                         r"workers (\S+), access", done.out)
+        sums = re.search(r"updates (\S+) MiB, rows read (\S+), sums from "
+                         r"other nodes (\S+), access", done.out)
         self.assertTrue(all(float(x) > 0 for x in sums.groups()), done.out)
         config["memory"] = {"limit": "32MiB"}
         self.refuse(self.run_config(config, "--dry-run"), 78,
