@@ -108,7 +108,30 @@ static struct loop_axis plain_axis(unsigned dim)
     return axis;
 }
 
-/* Takes a candidate where it is the first, or moves less. */
+/* Different values of a dimension of the split, at most. Those of a skewed one
+ * fit in an int64 (add_times). */
+static int64_t values_of(const struct loop_nest *n,
+                         const struct loop_axis *axis)
+{
+    int64_t values = 1;
+
+    for (unsigned d = 0; d < n->dims; d++)
+        values += axis->by[d] * (int64_t)(n->extent[d] - 1);
+    return values;
+}
+
+/* Workers that can be busy at one time, were there enough: they differ in both
+ * dimensions of the split. */
+static int64_t busy_at_once(const struct loop_nest *n,
+                            const struct loop_plan *p)
+{
+    int64_t space = values_of(n, &p->space), time = values_of(n, &p->time);
+
+    return plan_has_time(p) && time < space ? time : space;
+}
+
+/* Takes a candidate where it is the first, or moves less, or as much but has
+ * work for more workers. */
 static void offer(const struct loop_nest *n, const struct depends *ds,
                   const struct loop_plan *candidate, struct loop_plan *best)
 {
@@ -116,7 +139,8 @@ static void offer(const struct loop_nest *n, const struct depends *ds,
 
     p.workers = best->workers;
     find_places(n, ds, &p);
-    if (best->strategy == LOOP_SERIAL || p.moved < best->moved)
+    if (best->strategy == LOOP_SERIAL || p.moved < best->moved ||
+        (p.moved == best->moved && busy_at_once(n, &p) > busy_at_once(n, best)))
         *best = p;
 }
 

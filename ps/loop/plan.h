@@ -14,7 +14,9 @@
  *              Where the skewed numbers leave an int64: serial
  *   serial     one worker
  *
- * Of several choices the one that moves the fewest values is taken. Pure.
+ * Of several choices the one that moves the fewest values is taken, of equal
+ * ones the one whose dimensions, the shorter one if there are two, are longest:
+ * it has work for the most workers. Pure.
  * Departures from the paper: an ordered loop is split in two dimensions only
  * where neither falls, since with three or more dimensions d[i] = 0 or d[j] = 0
  * does not keep the order; and vectors with positive infinities do not bar a

@@ -135,6 +135,44 @@ static void plan_of_an_infinity_that_is_positive_is_skewed(void **state)
     assert_int_equal(p.space.by[1] + p.time.by[1], 1);
 }
 
+/* Of choices that move as much, the longer dimension: all have work. */
+static void plan_of_equal_choices_has_work_for_all(void **state)
+{
+    (void)state;
+    for (unsigned small = 0; small < 2; small++) {
+        struct loop_nest n = nest_2d(small ? 100 : 2, small ? 2 : 100);
+        struct loop_plan p;
+
+        touches(&n, 0, 50, AT(MLT_FROM_DATA));
+        touches(&n, 1, 50, AT(MLT_FROM_DATA));
+        n.access[0].updates = n.access[1].reads = false;
+        n.access[1].buffered = true;
+        p = planned(&n);
+        assert_int_equal(p.strategy, LOOP_1D);
+        assert_int_equal(p.space.dim, !small);
+    }
+}
+
+/* A stencil of three dimensions: the two that are split are not the one that
+ * has but two values. */
+static void plan_of_equal_pairs_has_work_for_all(void **state)
+{
+    (void)state;
+    for (int small = 0; small < 3; small++) {
+        struct loop_nest n = {.dims = 3, .extent = {100, 100, 100}};
+        struct depends ds = {.dims = 3, .count = 3};
+        struct loop_plan p;
+
+        n.extent[small] = 2;
+        for (unsigned d = 0; d < 3; d++)
+            ds.vector[d].by[d].number = 1;
+        plan_make(&n, &ds, WORKERS, 0, &p);
+        assert_int_equal(p.strategy, LOOP_2D);
+        assert_int_not_equal(p.space.dim, small);
+        assert_int_not_equal(p.time.dim, small);
+    }
+}
+
 /* Distances (1, -far, 0, 0), (0, 1, -far, 0) and (0, 0, 1, -far): each skewed
  * dimension has numbers far times as large as the one before it. */
 static struct loop_plan plan_of_far_distances(unsigned dims, int64_t far)
@@ -358,6 +396,8 @@ int main(void)
         cmocka_unit_test(plan_of_factorization_moves_the_smaller_table),
         cmocka_unit_test(plan_of_a_falling_distance_is_skewed),
         cmocka_unit_test(plan_of_an_infinity_that_is_positive_is_skewed),
+        cmocka_unit_test(plan_of_equal_choices_has_work_for_all),
+        cmocka_unit_test(plan_of_equal_pairs_has_work_for_all),
         cmocka_unit_test(plan_of_distances_too_large_to_skew_is_serial),
         cmocka_unit_test(plan_of_data_is_serial_unless_buffered),
         cmocka_unit_test(parts_are_even_where_data_is_not),
