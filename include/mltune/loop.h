@@ -104,7 +104,7 @@ struct mlt_loop_options {
 
     /* A sparse space: its iterations. NULL: a dense one, all indices, the last
      * dimension fastest. Copied, in the order of the plan. */
-    uint64_t iterations; /* at most 2^32 - 1 */
+    uint64_t iterations; /* at most 2^32 - 2 */
     const uint32_t *key; /* [iterations][dims] */
     const void *value;   /* [iterations] of value_bytes, or NULL */
     size_t value_bytes;
@@ -133,8 +133,13 @@ struct mlt_loop_options {
 struct mlt_loop;
 
 /* Plans the loop for the server's workers. Its tables are declared; it may be
- * started or not. @opt and what it points to are copied. Memory: keys and
- * values, and 8 bytes an iteration while it plans.
+ * started or not; tables that come later are not the loop's. @opt and what it
+ * points to are copied.
+ *
+ * Memory: keys (4 bytes a dimension and iteration) and values; 8 bytes for each
+ * part; up to 2 MiB for each of the two dimensions that are split; for each
+ * worker and table that is updated in place 8 bytes a chunk. Besides, while it
+ * plans, 8 bytes an iteration, and of a dense space the keys a second time.
  *
  * A loop that cannot be split is planned for one worker, and its text says what
  * is in the way.
@@ -142,7 +147,7 @@ struct mlt_loop;
  * Errors, in words in @err, with the loop's name, touch, table and iteration:
  * a number out of range; a subscript that leaves its table; a key outside the
  * space; an updated table of the wrong access; several nodes (loops run within
- * one); out of memory. */
+ * one); more than 512 dependence vectors; out of memory. */
 MLT_API int mlt_loop_new(struct mlt_ps *ps, const struct mlt_loop_options *opt,
                          struct mlt_loop **out, struct mlt_error *err);
 

@@ -41,7 +41,8 @@ static enum err check_numbers(const struct mlt_loop_options *o, struct fault *f)
                          "many as its extents give",
                          (unsigned long long)o->iterations);
     if (o->iterations >= UINT32_MAX)
-        return fault_set(f, ERR_LIMIT, "%llu iterations: expected < 2^32 - 1",
+        return fault_set(f, ERR_LIMIT,
+                         "%llu iterations: expected at most 2^32 - 2",
                          (unsigned long long)o->iterations);
     return ERR_OK;
 }
@@ -261,10 +262,14 @@ static enum err make_plan(struct mlt_loop *l, const struct mlt_loop_options *o,
     mem_free(ds);
     mem_free(l->parts.order);
     l->parts.order = NULL;
-    return err ? fault_set(f, err, "%s",
-                           err == ERR_LIMIT ? "too many dependences"
-                                            : "out of memory")
-               : ERR_OK;
+    if (err == ERR_LIMIT)
+        return fault_set(
+            f, err,
+            "more than %d dependence vectors: declare fewer "
+            "touches of a table at different constants, or updates "
+            "that may come late as MLT_BUFFERED, which has none",
+            DEPEND_MAX);
+    return err ? fault_set(f, err, "out of memory") : ERR_OK;
 }
 
 static enum err prepare(struct mlt_loop *l, const struct mlt_loop_options *o,

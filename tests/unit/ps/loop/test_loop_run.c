@@ -396,6 +396,41 @@ static void loop_refuses_what_cannot_be(void **state)
     o = small_options();
     o.dims = 5;
     assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_INVAL);
+    o = small_options();
+    o.iterations = UINT32_MAX;
+    assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_LIMIT);
+    assert_non_null(strstr(err.text, "4294967295 iterations: expected at most "
+                                     "2^32 - 2"));
+    mlt_ps_free(ps);
+}
+
+/* Sixteen touches of one table whose constants all differ by other numbers, in
+ * four dimensions: refused, with the limit and what to do. */
+static void loop_refuses_too_many_dependences(void **state)
+{
+    static const uint32_t key[4];
+    struct mlt_touch touch[MLT_LOOP_TOUCHES_MAX];
+    struct mlt_loop_options o = MLT_LOOP_OPTIONS;
+    struct mlt_ps *ps = fixture_ps(2, "bsp", "sgd");
+    uint64_t rows = 1ULL << MLT_LOOP_TOUCHES_MAX;
+    struct mlt_loop *loop;
+    struct mlt_error err;
+
+    (void)state;
+    add_table(ps, "far", rows, MLT_EXCLUSIVE);
+    for (unsigned t = 0; t < MLT_LOOP_TOUCHES_MAX; t++)
+        touch[t] = (struct mlt_touch){
+            0, MLT_READS | MLT_UPDATES, {MLT_INDEX(3, 1LL << t)}};
+    o.dims = 4;
+    for (unsigned d = 0; d < 4; d++)
+        o.extent[d] = rows;
+    o.key = key;
+    o.iterations = 1;
+    o.touch = touch;
+    o.touches = MLT_LOOP_TOUCHES_MAX;
+    assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_LIMIT);
+    assert_non_null(strstr(err.text, "more than 512 dependence vectors: "));
+    assert_non_null(strstr(err.text, "MLT_BUFFERED"));
     mlt_ps_free(ps);
 }
 
@@ -656,6 +691,7 @@ int main(void)
         cmocka_unit_test(loop_equals_a_serial_run),
         cmocka_unit_test(loop_text_tells_the_plan),
         cmocka_unit_test(loop_refuses_what_cannot_be),
+        cmocka_unit_test(loop_refuses_too_many_dependences),
         cmocka_unit_test(loop_without_memory_leaves_nothing),
         cmocka_unit_test(loop_ends_with_the_bodys_error),
         cmocka_unit_test(loop_begins_no_part_of_a_run_that_is_over),
