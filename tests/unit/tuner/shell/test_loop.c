@@ -1046,7 +1046,7 @@ static void loop_full_journal_ends_after_a_snapshot(void **state)
     run_loop("whole", script_full);
     assert_string_equal(core.trace, "ready full done ");
     assert_true(exists("000001/manifest.json"));
-    assert_true(full.said > 1);
+    assert_true(full.said > 0); /* a slow loop may be round but once */
     assert_int_equal(result.finish.status, RUN_INTERRUPTED);
     assert_int_equal(result.own_error, ERR_LIMIT);
     assert_false(result.ended_at_once);
