@@ -76,7 +76,10 @@ def main():
         measure("ls_json", mltune, ["ls", "--json"], a, folder)
         with subprocess.Popen([mltune, "serve", "--listen", "127.0.0.1:0"],
                               cwd=folder, stderr=subprocess.DEVNULL) as service:
+            begun = time.monotonic()
             while not (folder / ".mltune/serve.url").exists():
+                if service.poll() is not None or time.monotonic() > begun + 600:
+                    raise SystemExit("many_runs: the service does not serve")
                 time.sleep(0.1)  # until it has read its runs
             measure("ls_served", mltune, ["ls"], a, folder)
             measure("ls_json_served", mltune, ["ls", "--json"], a, folder)

@@ -181,7 +181,8 @@ static void add_users(struct mlt_worker *w, const struct mlt_ps *ps)
     }
 }
 
-/* Some rows one by one, others in a batch; every worker others. */
+/* Some rows one by one, others in a batch; every worker others. Three of four
+ * workers add to a row, numbers whose sum depends on the order. */
 static int add_weights(struct mlt_worker *w, int32_t clock)
 {
     unsigned index = mlt_worker_index(w);
@@ -190,13 +191,17 @@ static int add_weights(struct mlt_worker *w, int32_t clock)
     float delta[8 * WIDTH];
     int code;
 
-    for (uint64_t r = index; r < ROWS; r += 13) {
-        const float *x = mlt_get_row(w, WEIGHTS, r);
+    for (uint64_t r = 0; r < ROWS; r++) {
+        const float *x;
 
+        if ((r + index) % 4 == 0)
+            continue;
+        x = mlt_get_row(w, WEIGHTS, r);
         if (!x)
             return ERR_CANCELED;
         for (int j = 0; j < WIDTH; j++)
-            delta[j] = x[j] / 3 + (float)((r + index) % 5) - 2 + (float)j / 7;
+            delta[j] = x[j] / 3 + (float)((r + index) % 5) - 2 + (float)j / 7 +
+                       (float)index / 3;
         mlt_inc_row(w, WEIGHTS, r, delta);
     }
     for (uint64_t i = 0; i < 8; i++)
