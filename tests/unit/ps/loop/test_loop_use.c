@@ -1,0 +1,441 @@
+/* One small loop as its users meet it: what it says, what it refuses, how it
+ * ends. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "mltune/loop.h"
+#include "ps/server/ps.h"
+#include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/loop_fixture.h"
+#include "tests/unit/fixture/ps_fixture.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BRANCH = 1 };
+
+/* ---- one loop, in detail ------------------------------------------------- */
+
+enum { USERS = 30, ITEMS = 20, RATINGS = 200 };
+
+static uint32_t pairs[RATINGS][2];
+static float stars[RATINGS];
+
+/* users and items exclusive, seen shared. */
+static struct mlt_ps *small_ps(unsigned workers)
+{
+    struct mlt_ps *ps = fixture_ps(workers, "bsp", "sgd");
+
+    for (unsigned i = 0; i < RATINGS; i++) {
+        pairs[i][0] = i * 7 % USERS;
+        pairs[i][1] = i * i % ITEMS;
+        stars[i] = (float)(i % 5);
+    }
+    loop_fixture_table(ps, "users", USERS, MLT_EXCLUSIVE);
+    loop_fixture_table(ps, "items", ITEMS, MLT_EXCLUSIVE);
+    loop_fixture_table(ps, "seen", ITEMS, MLT_SHARED);
+    return ps;
+}
+
+static const struct mlt_touch both[2] = {
+    {0, MLT_READS | MLT_UPDATES, {MLT_INDEX(0, 0)}},
+    {1, MLT_READS | MLT_UPDATES, {MLT_INDEX(1, 0)}}};
+
+static struct mlt_loop_options small_options(void)
+{
+    struct mlt_loop_options o = MLT_LOOP_OPTIONS;
+
+    o.name = "mf";
+    o.dims = 2;
+    o.extent[0] = USERS;
+    o.extent[1] = ITEMS;
+    o.iterations = RATINGS;
+    o.key = &pairs[0][0];
+    o.value = stars;
+    o.value_bytes = sizeof(float);
+    o.touch = both;
+    o.touches = 2;
+    return o;
+}
+
+/* The plan says in words what was found, and shows the ring. */
+static void loop_text_tells_the_plan(void **state)
+{
+    struct mlt_ps *ps = small_ps(2);
+    struct mlt_loop_options o = small_options();
+    struct mlt_loop *loop = loop_fixture_new(ps, &o);
+    const char *text = mlt_loop_text(loop);
+
+    (void)state;
+    assert_non_null(strstr(text, "loop mf: 200 iterations over 30 x 20 "
+                                 "indices, unordered, 2 workers\n"));
+    assert_non_null(strstr(text, "  (0, +)  table users, touches 0 and 0\n"
+                                 "  (+, 0)  table items, touches 1 and 1\n"
+                                 "strategy: two dimensions: iterations that "
+                                 "differ in both share no row;"));
+    assert_non_null(strstr(text, "space: index 0 in 2 parts, one a worker; "));
+    assert_non_null(strstr(text, "time: index 1 in 4 parts; "));
+    assert_non_null(strstr(text, "touch 0, table users, reads and updates: "
+                                 "local to a worker\n"
+                                 "touch 1, table items, reads and updates: "
+                                 "goes from worker to worker\n"
+                                 "moved in a pass: 80 values\n"
+                                 "time parts by step, of 4:\n"
+                                 "  worker 0 |   0   1   2   3\n"
+                                 "  worker 1 |   2   3   0   1\n"));
+    mlt_loop_free(loop);
+    mlt_ps_free(ps);
+}
+
+/* Each declaration that cannot be: refused, in words that say what and where.*/
+static void loop_refuses_what_cannot_be(void **state)
+{
+    static const struct {
+        struct mlt_touch touch;
+        const char *says;
+    } bad[] = {
+        {{0, MLT_READS, {MLT_INDEX(0, 1)}},
+         "loop mf: touch 0, of table users: subscript 30 in iteration"},
+        {{0, MLT_READS, {MLT_INDEX(0, -1)}},
+         "touch 0, of table users: subscript -1 in iteration"},
+        {{0, MLT_READS, {MLT_INDEX(2, 0)}},
+         "index 2, expected less than the loop's 2 dimensions"},
+        {{0, MLT_READS, {MLT_FIXED(30)}}, "subscript 30 in iteration 0"},
+        {{9, MLT_READS, {MLT_FIXED(0)}}, "touch 0: no table 9"},
+        {{0, 0, {MLT_FIXED(0)}}, "expected MLT_READS, MLT_UPDATES or both"},
+        {{0, MLT_READS, {{MLT_SUBSCRIPT_NONE, 0, 0, 0}}}, "no subscript"},
+        {{0, MLT_READS, {MLT_INDEX_OF(7, 0, 0), MLT_FIXED_OF(4, 0)}},
+         "its axes have 28 places, the table 30 rows"},
+        {{0, MLT_READS, {MLT_INDEX(0, 0), MLT_FIXED(0)}}, "has no size"},
+        {{0, MLT_UPDATES | MLT_BUFFERED, {MLT_FROM_DATA}},
+         "table users is exclusive: buffered updates are of a shared table"},
+        {{2, MLT_UPDATES, {MLT_INDEX(1, 0)}},
+         "table seen is shared: rows that a loop updates in place are of an "
+         "exclusive table"},
+        {{2, MLT_READS | MLT_UPDATES | MLT_BUFFERED, {MLT_INDEX(1, 0)}},
+         "MLT_BUFFERED goes with MLT_UPDATES alone"},
+    };
+    struct mlt_ps *ps = small_ps(2);
+    struct mlt_loop_options o = small_options();
+    struct mlt_loop *loop;
+    struct mlt_error err;
+
+    (void)state;
+    o.touches = 1;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        o.touch = &bad[i].touch;
+        assert_int_not_equal(mlt_loop_new(ps, &o, &loop, &err), 0);
+        if (!strstr(err.text, bad[i].says))
+            fail_msg("\"%s\", expected \"%s\"", err.text, bad[i].says);
+    }
+    o = small_options();
+    o.extent[0] = 29;
+    assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_INVAL);
+    assert_non_null(strstr(err.text, "index 0 is 29, expected less than its "
+                                     "extent 29"));
+    o = small_options();
+    o.key = NULL;
+    assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_INVAL);
+    assert_non_null(strstr(err.text, "200 iterations without keys"));
+    o = small_options();
+    o.dims = 5;
+    assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_INVAL);
+    o = small_options();
+    o.iterations = UINT32_MAX;
+    assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_LIMIT);
+    assert_non_null(strstr(err.text, "4294967295 iterations: expected at most "
+                                     "2^32 - 2"));
+    mlt_ps_free(ps);
+}
+
+/* Sixteen touches of one table whose constants all differ by other numbers, in
+ * four dimensions: refused, with the limit and what to do. */
+static void loop_refuses_too_many_dependences(void **state)
+{
+    static const uint32_t key[4];
+    struct mlt_touch touch[MLT_LOOP_TOUCHES_MAX];
+    struct mlt_loop_options o = MLT_LOOP_OPTIONS;
+    struct mlt_ps *ps = fixture_ps(2, "bsp", "sgd");
+    uint64_t rows = 1ULL << MLT_LOOP_TOUCHES_MAX;
+    struct mlt_loop *loop;
+    struct mlt_error err;
+
+    (void)state;
+    loop_fixture_table(ps, "far", rows, MLT_EXCLUSIVE);
+    for (unsigned t = 0; t < MLT_LOOP_TOUCHES_MAX; t++)
+        touch[t] = (struct mlt_touch){
+            0, MLT_READS | MLT_UPDATES, {MLT_INDEX(3, 1LL << t)}};
+    o.dims = 4;
+    for (unsigned d = 0; d < 4; d++)
+        o.extent[d] = rows;
+    o.key = key;
+    o.iterations = 1;
+    o.touch = touch;
+    o.touches = MLT_LOOP_TOUCHES_MAX;
+    assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_LIMIT);
+    assert_non_null(strstr(err.text, "more than 512 dependence vectors: "));
+    assert_non_null(strstr(err.text, "MLT_BUFFERED"));
+    mlt_ps_free(ps);
+}
+
+/* Whichever allocation fails, the loop is refused and nothing is left. */
+static void loop_without_memory_leaves_nothing(void **state)
+{
+    struct mlt_ps *ps = small_ps(3);
+    struct mlt_loop_options o = small_options();
+    int64_t before = mem_outstanding();
+
+    (void)state;
+    for (int64_t nth = 1;; nth++) {
+        struct mlt_loop *loop = NULL;
+        struct mlt_error err;
+        int code;
+
+        mem_fail_at(nth, 0);
+        code = mlt_loop_new(ps, &o, &loop, &err);
+        if (!mem_failed()) {
+            assert_int_equal(code, 0);
+            mlt_loop_free(loop);
+            mem_fail_at(0, 0);
+            break;
+        }
+        assert_int_equal(code, ERR_NOMEM);
+        assert_non_null(strstr(err.text, "out of memory"));
+        assert_int_equal(mem_outstanding(), before);
+    }
+    assert_int_equal(mem_outstanding(), before);
+    mlt_ps_free(ps);
+}
+
+static int failing_body(const struct mlt_block *b, void *arg)
+{
+    (void)arg;
+    return mlt_worker_index(b->worker) == 1 ? ERR_APP : 0;
+}
+
+static int idle_body(const struct mlt_block *b, void *arg)
+{
+    b->total[0] += (double)b->n;
+    (void)arg;
+    return 0;
+}
+
+/* A body's error ends the pass of all workers, who wait for each other, with
+ * that code; another branch goes on. */
+static void loop_ends_with_the_bodys_error(void **state)
+{
+    static const struct mlt_total count = {NULL, 0};
+    struct mlt_ps *ps = small_ps(3);
+    struct mlt_loop_options o = small_options();
+    struct mlt_loop *loop;
+
+    (void)state;
+    o.total = &count;
+    o.totals = 1;
+    loop = loop_fixture_new(ps, &o);
+    fixture_start(ps);
+    assert_int_equal(ps_fork(ps, BRANCH, 0, BRANCH_TRAINING), ERR_OK);
+    assert_int_equal(mlt_loop_run(loop, failing_body, NULL), ERR_APP);
+    assert_int_equal(ps_activate(ps, BRANCH), ERR_OK);
+    assert_int_equal(mlt_loop_run(loop, idle_body, NULL), 0);
+    assert_true(mlt_loop_total(loop, 0) == RATINGS);
+    mlt_loop_free(loop);
+    mlt_ps_free(ps);
+}
+
+struct canceling {
+    struct mlt_ps *ps;
+    _Atomic unsigned blocks[2];
+};
+
+/* Ends the run as another thread would, and knows nothing of it. */
+static int canceling_body(const struct mlt_block *b, void *arg)
+{
+    struct canceling *c = arg;
+
+    c->blocks[mlt_worker_index(b->worker)]++;
+    ps_run_cancel(c->ps, ERR_APP);
+    return 0;
+}
+
+/* A run that is over is seen before the next part, also where that one waits
+ * for nobody. */
+static void loop_begins_no_part_of_a_run_that_is_over(void **state)
+{
+    struct mlt_ps *ps = small_ps(2);
+    struct mlt_loop_options o = small_options();
+    struct canceling c = {.ps = ps};
+    struct mlt_loop *loop = loop_fixture_new(ps, &o);
+
+    (void)state;
+    fixture_start(ps);
+    assert_int_equal(mlt_loop_run(loop, canceling_body, &c), ERR_APP);
+    assert_true(c.blocks[0] + c.blocks[1] >= 1);
+    assert_true(c.blocks[0] <= 1 && c.blocks[1] <= 1);
+    mlt_loop_free(loop);
+    mlt_ps_free(ps);
+}
+
+/* What two workers do of whom one fails while the other waits to read. */
+struct reading {
+    struct mlt_ps *ps;
+    uint32_t ticket; /* before the run */
+    _Atomic unsigned blocks[2];
+};
+
+/* Worker 1 fails once worker 0 has ended a clock. */
+static int reading_body(const struct mlt_block *b, void *arg)
+{
+    static const float one[LOOP_FIXTURE_WIDTH] = {1, 1};
+    struct reading *r = arg;
+    unsigned w = mlt_worker_index(b->worker);
+
+    r->blocks[w]++;
+    for (size_t i = 0; i < b->n; i++) {
+        const float *row = mlt_loop_row(b, 0, i);
+
+        assert_non_null(row);
+        assert_non_null(mlt_loop_row_at(b, 0, i, b->key[i]));
+        mlt_loop_add(b, 1, i, b->key[i], one);
+    }
+    while (w == 1 && ps_ticket(r->ps) == r->ticket)
+        if (!ps_await(b->worker, r->ticket))
+            break;
+    return w == 1 ? ERR_APP : 0;
+}
+
+/* Under staleness 0 worker 0's second clock waits for worker 1's first, which
+ * never ends: its body is not called, rather than given no row. */
+static void loop_gives_no_body_a_row_that_is_not_there(void **state)
+{
+    static const struct mlt_touch touch[2] = {
+        {0, MLT_READS, {MLT_INDEX(0, 0)}},
+        {0, MLT_UPDATES | MLT_BUFFERED, {MLT_INDEX(0, 0)}}};
+    struct mlt_ps *ps = fixture_ps(2, "ssp", "sgd");
+    struct mlt_loop_options o = MLT_LOOP_OPTIONS;
+    struct reading r = {.ps = ps};
+    struct mlt_loop *loop;
+
+    (void)state;
+    loop_fixture_table(ps, "seen", ITEMS, MLT_SHARED);
+    o.extent[0] = ITEMS;
+    o.touch = touch;
+    o.touches = 2;
+    o.buffer = 1;
+    loop = loop_fixture_new(ps, &o);
+    fixture_start(ps);
+    r.ticket = ps_ticket(ps);
+    assert_int_equal(mlt_loop_run(loop, reading_body, &r), ERR_APP);
+    assert_int_equal(r.blocks[0], 1);
+    assert_int_equal(r.blocks[1], 1);
+    mlt_loop_free(loop);
+    mlt_ps_free(ps);
+}
+
+/* ---- misuse -------------------------------------------------------------- */
+
+#ifdef MLT_DEBUG
+
+enum { FIRST_LATER = 3, LATER = 40 }; /* tables declared after the loop */
+
+static void sink(void *ctx, enum log_level level, const char *line)
+{
+    (void)level;
+    _exit(strstr(line, ctx) ? 42 : 43);
+}
+
+/* Declares so many that the server moves its list. */
+static void add_later_tables(struct mlt_ps *ps)
+{
+    for (unsigned i = 0; i < LATER; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "later%u", i);
+        loop_fixture_table(ps, name, ITEMS, i % 2 ? MLT_LOCAL : MLT_SHARED);
+    }
+}
+
+/* Whether the body is stopped with a message that has @says, in a child. */
+static bool aborts(mlt_loop_body *body, const char *says)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        struct mlt_ps *ps = small_ps(2);
+        struct mlt_loop_options o = small_options();
+        struct mlt_loop *loop = loop_fixture_new(ps, &o);
+
+        add_later_tables(ps);
+        fixture_start(ps);
+        log_set_sink(sink, (void *)says);
+        mlt_loop_run(loop, body, NULL);
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 42;
+}
+
+static int undeclared_row(const struct mlt_block *b, void *arg)
+{
+    (void)arg;
+    mlt_loop_row_at(b, 1, 0, (b->key[1] + 1) % ITEMS);
+    return 0;
+}
+
+static int undeclared_table(const struct mlt_block *b, void *arg)
+{
+    (void)arg;
+    mlt_get_row(b->worker, 2, 5);
+    return 0;
+}
+
+static int undeclared_later_table(const struct mlt_block *b, void *arg)
+{
+    (void)arg;
+    mlt_get_row(b->worker, FIRST_LATER + LATER - 2, 5);
+    return 0;
+}
+
+/* Local tables need no declaration, whenever they come. */
+static int later_local_table(const struct mlt_block *b, void *arg)
+{
+    (void)arg;
+    mlt_row(b->worker, FIRST_LATER + LATER - 1, 5);
+    return 0;
+}
+
+/* What a body did not declare: loop, table and row are named. */
+static void loop_names_what_was_not_declared(void **state)
+{
+    (void)state;
+    assert_true(aborts(undeclared_row, "of table items by touch 1, which does "
+                                       "not declare it"));
+    assert_true(aborts(undeclared_table, "loop mf: its body touches row 5 of "
+                                         "table seen, which it does not "
+                                         "declare"));
+    assert_true(aborts(undeclared_later_table, "touches row 5 of table later38,"
+                                               " which it does not declare"));
+    assert_false(aborts(later_local_table, ""));
+}
+
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loop_text_tells_the_plan),
+        cmocka_unit_test(loop_refuses_what_cannot_be),
+        cmocka_unit_test(loop_refuses_too_many_dependences),
+        cmocka_unit_test(loop_without_memory_leaves_nothing),
+        cmocka_unit_test(loop_ends_with_the_bodys_error),
+        cmocka_unit_test(loop_begins_no_part_of_a_run_that_is_over),
+        cmocka_unit_test(loop_gives_no_body_a_row_that_is_not_there),
+#ifdef MLT_DEBUG /* others do not check it */
+        cmocka_unit_test(loop_names_what_was_not_declared),
+#endif
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
