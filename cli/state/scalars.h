@@ -1,12 +1,12 @@
-/* What event files say of a run (base/event_file.h): the same in an export and
- * in files that are written while the run goes on.
+/* What event files say of a run (cli/state/event_file.h): the same in an export
+ * and in files that are written while the run goes on.
  *
  * Two runs of TensorBoard: `training` by clock and epoch, `trials` by number.
  */
 #ifndef CLI_SCALARS_H
 #define CLI_SCALARS_H
 
-#include "base/event_file.h"
+#include "cli/state/event_file.h"
 #include "cli/state/lineage.h"
 #include "tuner/history/history.h"
 

@@ -1,4 +1,4 @@
-#include "base/event_file.h"
+#include "cli/state/event_file.h"
 
 #include "base/crc32c.h"
 #include "base/protobuf.h"

@@ -1,7 +1,7 @@
 /* Event files of TensorBoard. The process tests read whole files with a parser
  * of their own (test_export, test_tensorboard). */
 #include "base/crc32c.h"
-#include "base/event_file.h"
+#include "cli/state/event_file.h"
 #include "tests/unit/fixture/check.h"
 
 #include <string.h>

@@ -6,8 +6,8 @@
  * here: they are encoded by hand. Records are added to a text; where its memory
  * runs out the text says so.
  */
-#ifndef BASE_EVENT_FILE_H
-#define BASE_EVENT_FILE_H
+#ifndef CLI_EVENT_FILE_H
+#define CLI_EVENT_FILE_H
 
 #include "base/text.h"
 
