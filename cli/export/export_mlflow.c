@@ -335,11 +335,13 @@ static int status_of_run(const struct history *h)
     return history_end(h)->status == RUN_FAILED ? STATUS_FAILED : STATUS_KILLED;
 }
 
-/* The model's folder, where it still is; the tag says where it was. */
+/* The model's folder, where it still is; the tag says where it was. One that
+ * has more in it than files costs the export nothing but the model. */
 static enum err put_model(const struct mlflow *m, const char *model,
                           struct fault *f)
 {
     char path[FILE_PATH_MAX];
+    struct fault why = {0};
     enum err err;
 
     if (!model[0])
@@ -349,7 +351,11 @@ static enum err put_model(const struct mlflow *m, const char *model,
         access(path, F_OK) != 0)
         return err;
     snprintf(path, sizeof(path), EXPERIMENT "/%s/artifacts/model", m->parent);
-    return export_files(model, path, m->t, f);
+    err = export_files(model, path, m->t, &why);
+    if (err == ERR_FORMAT)
+        return put_word(m, m->parent, "tags", "mltune.model_left_out", why.text,
+                        f);
+    return err ? fault_set(f, err, "%s", why.text) : ERR_OK;
 }
 
 static enum err put_run(const struct mlflow *m, struct fault *f)

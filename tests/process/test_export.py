@@ -340,6 +340,14 @@ class Export(Case):
                         "print(len(c.search_runs(['1'])), "
                         f"[a.path for a in c.list_artifacts('{parent.name}')])",
                         f"{len(runs) + 1} ['model']")
+        # A link in its folder costs the model alone, in words.
+        (model / "link").symlink_to("model.json")
+        self.export("mlflow", "--out", "linked")
+        linked = self.folder / "linked/1" / parent.name
+        self.assertIn("link", (linked / "tags/mltune.model_left_out").read_text())
+        self.assertFalse((linked / "artifacts").exists())
+        self.assertFalse((parent / "tags/mltune.model_left_out").exists())
+        (model / "link").unlink()
         # Without its model's folder the run is exported all the same.
         model.rename(self.folder / "moved")
         self.export("mlflow", "--out", "without")
