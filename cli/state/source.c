@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 const char *source_server(const char *server)
@@ -64,14 +63,11 @@ enum err source_token(const char *state, const char *socket,
 enum err source_named_token(const char *state, const char *server,
                             char token[TOKEN_LEN_MAX + 1], struct fault *f)
 {
-    static const char secure[] = "https://";
     const char *given = getenv("MLTUNE_TOKEN");
 
     token[0] = '\0';
     /* token_read takes an empty one for none. */
-    if (!(given && *given) &&
-        strncasecmp(server, secure, sizeof(secure) - 1) != 0 &&
-        !address_is_own(state, server))
+    if (!(given && *given) && !address_is_own(state, server))
         return ERR_OK;
     return token_read(state, token, f);
 }

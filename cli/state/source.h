@@ -43,9 +43,9 @@ enum err source_token(const char *state, const char *socket,
                       char token[TOKEN_LEN_MAX + 1], struct fault *f);
 
 /* The token for a server that was named by its address: MLTUNE_TOKEN; else that
- * of the state folder, where a certificate is to prove whose the address is, or
- * a server of this folder that lives has it. Any other port of this machine may
- * be a stranger's: "". Errors: of token_read. */
+ * of the state folder, where a server of this folder that lives has the
+ * address. Any other may be a stranger's: "". A certificate says whose a host
+ * is, not that its server is this folder's. Errors: of token_read. */
 enum err source_named_token(const char *state, const char *server,
                             char token[TOKEN_LEN_MAX + 1], struct fault *f);
 

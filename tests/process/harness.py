@@ -81,6 +81,17 @@ class Done:
         return json.loads(self.out.strip().splitlines()[-1])
 
 
+def make_certificate(folder):
+    """cert.pem and key.pem in @folder, for servers on loopback."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+         "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-subj",
+         "/CN=loopback", "-addext",
+         "subjectAltName=DNS:localhost,IP:127.0.0.1"],
+        check=True, capture_output=True)
+
+
 def without_copies(state, db):
     """Of the journal @db nothing is left but its records, which may be changed:
     no checkpoints, no checksums."""

@@ -5,6 +5,7 @@ import http.client
 import os
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import time
@@ -236,6 +237,30 @@ class Named(test_serve.Service):
         self.env["MLTUNE_TOKEN"] = ""  # as if it were not there
         for words in (("pause", run), ("ls",), ("submit", config),
                       ("doctor",)):
+            head = self.told(heard, *words, "--server", url)
+            self.assertNotIn(b"authorization", head.lower(), words)
+        self.env["MLTUNE_TOKEN"] = "given-by-hand-0123456789"
+        self.assertIn(b"Bearer given-by-hand",
+                      self.told(heard, "pause", run, "--server", url))
+
+
+    def test_a_good_certificate_makes_no_server_the_folders(self):
+        """Another program's https address, which the user trusts: it hears what
+        is asked, and no token but one that is given by hand."""
+        harness.make_certificate(self.folder)
+        self.env["MLTUNE_CACERT"] = str(self.folder / "cert.pem")
+        run = self.submit(harness.mlr_config(), "?held=true")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.folder / "cert.pem",
+                                self.folder / "key.pem")
+        heard = context.wrap_socket(socket.create_server(("127.0.0.1", 0)),
+                                    server_side=True)
+        self.addCleanup(heard.close)
+        heard.settimeout(60)
+        url = f"https://127.0.0.1:{heard.getsockname()[1]}/"
+        config = self.write("c.json", harness.mlr_config())
+        for words in (("pause", run), ("ls",), ("show", run),
+                      ("submit", config), ("doctor",)):
             head = self.told(heard, *words, "--server", url)
             self.assertNotIn(b"authorization", head.lower(), words)
         self.env["MLTUNE_TOKEN"] = "given-by-hand-0123456789"

@@ -6,7 +6,6 @@ import json
 import signal
 import socket
 import ssl
-import subprocess
 import threading
 import time
 
@@ -43,13 +42,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 class Webhooks(Case):
     def setUp(self):
         super().setUp()
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-             "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-             "-keyout", self.folder / "key.pem", "-out",
-             self.folder / "cert.pem", "-subj", "/CN=hook", "-addext",
-             "subjectAltName=DNS:localhost,IP:127.0.0.1"],
-            check=True, capture_output=True)
+        harness.make_certificate(self.folder)
         self.write("secret", SECRET + "\n").chmod(0o600)
         self.env["MLTUNE_CACERT"] = str(self.folder / "cert.pem")
         self.server = self.serve()
