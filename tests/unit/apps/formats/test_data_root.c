@@ -8,8 +8,11 @@
 #include "tests/unit/fixture/scratch.h"
 
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static int setup(void **state)
@@ -85,6 +88,109 @@ static void data_root_waits_for_no_pipe(void **state)
     expect("data/pipe", ERR_INVAL, "not a regular file");
 }
 
+/* A device is not opened: that alone may have an effect. This one is no
+ * driver's, so whoever opens it is told ENXIO. */
+static void data_root_opens_no_device(void **state)
+{
+    (void)state;
+    if (mknod(scratch_path("data/device"), S_IFCHR | 0600, makedev(60, 0)))
+        skip(); /* who is not root makes none */
+    expect("data/device", ERR_INVAL, "not a regular file");
+    data_confine(NULL, NULL);
+    expect("data/device", ERR_INVAL, "not a regular file");
+}
+
+/* ---- names that lead elsewhere from one moment to the next --------------- */
+
+enum { RACES = 10000, RACES_MAX = 100 * RACES };
+
+/* What the thread that swaps has, from before it begins: scratch_path's texts
+ * are its test's. */
+struct swaps {
+    char far[PATH_MAX], near[PATH_MAX], new[PATH_MAX], name[PATH_MAX];
+    char folder[PATH_MAX], aside[PATH_MAX], out[PATH_MAX];
+    atomic_bool over;
+    unsigned long done;
+};
+
+/* `name` is a link into the folder or out of it; `folder` a folder within, or
+ * a link to one outside. */
+static void *swap(void *arg)
+{
+    struct swaps *s = arg;
+
+    while (!atomic_load(&s->over)) {
+        bool fine = symlink(s->done % 2 ? s->near : s->far, s->new) == 0 &&
+                    rename(s->new, s->name) == 0 &&
+                    rename(s->folder, s->aside) == 0 &&
+                    symlink(s->out, s->folder) == 0 && unlink(s->folder) == 0 &&
+                    rename(s->aside, s->folder) == 0;
+
+        if (!fine)
+            return (void *)"a swap failed";
+        s->done++;
+    }
+    return NULL;
+}
+
+/* Reads @path; whether it was let in. What is read comes from within. */
+static bool reads_within(const char *path)
+{
+    struct data_stream *s = NULL;
+    struct fault f = {0};
+    char bytes[8] = "";
+    size_t n = 0;
+    enum err err = data_stream_open(path, &s, &f);
+
+    if (err) {
+        assert_true(err == ERR_INVAL || err == ERR_NOENT);
+        return false;
+    }
+    assert_int_equal(data_stream_read(s, bytes, sizeof(bytes), &n, &f), ERR_OK);
+    data_stream_close(s);
+    assert_int_equal(n, 4);
+    assert_memory_equal(bytes, "1,2\n", 4);
+    return true;
+}
+
+/* However a link, or a folder on the way, is swapped while files are opened,
+ * what is read lies within. */
+static void data_root_holds_while_names_are_swapped(void **state)
+{
+    struct swaps s = {.done = 0};
+    char through[PATH_MAX];
+    unsigned long in = 0, out = 0;
+    pthread_t thread;
+    void *failed = NULL;
+
+    (void)state;
+    scratch_mkdir("data/folder");
+    scratch_text("data/folder/x.csv", "1,2\n");
+    scratch_mkdir("outside");
+    scratch_text("outside/x.csv", "3,4\n");
+    snprintf(s.far, PATH_MAX, "%s", scratch_path("secret.csv"));
+    snprintf(s.near, PATH_MAX, "%s", scratch_path("data/here.csv"));
+    snprintf(s.new, PATH_MAX, "%s", scratch_path("data/new"));
+    snprintf(s.name, PATH_MAX, "%s", scratch_path("data/name"));
+    snprintf(s.folder, PATH_MAX, "%s", scratch_path("data/folder"));
+    snprintf(s.aside, PATH_MAX, "%s", scratch_path("data/aside"));
+    snprintf(s.out, PATH_MAX, "%s", scratch_path("outside"));
+    snprintf(through, PATH_MAX, "%s", scratch_path("data/folder/x.csv"));
+    assert_int_equal(symlink(s.near, s.name), 0);
+    assert_int_equal(pthread_create(&thread, NULL, swap, &s), 0);
+    for (int i = 0; i < RACES || (i < RACES_MAX && (!in || !out)); i++) {
+        bool was = reads_within(i % 2 ? s.name : through);
+
+        in += was;
+        out += !was;
+    }
+    atomic_store(&s.over, true);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    assert_true(in > 0 && out > 0);
+    print_message("%lu swaps, %lu read, %lu refused\n", s.done, in, out);
+}
+
 static void expect_found(const char *spec, enum err err, size_t count)
 {
     struct data_files files = {0};
@@ -121,6 +227,10 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(data_root_waits_for_no_pipe, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(data_root_opens_no_device, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(data_root_holds_while_names_are_swapped,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(
             data_root_holds_for_folders_and_patterns, setup, teardown),
     };
