@@ -58,8 +58,10 @@ static void tell(const struct fleet_run *run, struct view_job *job)
     const char *status = "", *reason = "";
     const struct history *h = &run->history;
 
-    if (run->alive)
-        status = history_finished(h) ? run_status_name(RUN_WAITING) : "";
+    if (run->alive) /* what is said of its end was said before it began */
+        status = run->begins && history_finished(h)
+                     ? run_status_name(RUN_WAITING)
+                     : "";
     else if (is_held(run))
         status = RUN_STATUS_HELD;
     else if (fleet_waits(run))
@@ -285,7 +287,7 @@ static enum err add(struct fleet *fleet, const char *id, struct fault *f)
     run->history = r.history;
     history_init(&r.history);
     run->seq = history_records(&run->history);
-    run->alive = r.alive;
+    run->alive = run->begins = r.alive;
     run->ended = r.ended;
     if (r.ended) {
         memcpy(run->status, r.status, sizeof(run->status));
@@ -564,11 +566,11 @@ enum err fleet_fetch(void *state, const char *id, struct view_whole *out,
     return err;
 }
 
+/* Takes its new records; what comes of that is not shown yet. */
 static enum err follow(struct fleet *fleet, struct fleet_run *run,
                        struct fault *f)
 {
     struct taking t = {fleet, run, false};
-    bool was_finished = history_finished(&run->history);
     uint64_t before = run->seq;
     enum err err = fleet_wake(fleet, run, f);
 
@@ -584,9 +586,8 @@ static enum err follow(struct fleet *fleet, struct fleet_run *run,
         if (err == ERR_AGAIN) /* the next look reads on */
             err = ERR_OK;
     }
-
-    if (before != run->seq && was_finished != history_finished(&run->history))
-        fleet_show(fleet, run);
+    if (before != run->seq)
+        run->begins = false;
     return err;
 }
 
@@ -632,6 +633,18 @@ enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
     return err;
 }
 
+/* Reads what is new of a run whose tuner lives. */
+static enum err read_on(struct fleet *fleet, struct fleet_run *run,
+                        struct fault *f)
+{
+    bool was_finished = history_finished(&run->history), began = run->begins;
+    enum err err = follow(fleet, run, f);
+
+    if (was_finished != history_finished(&run->history) || began != run->begins)
+        fleet_show(fleet, run);
+    return err;
+}
+
 /* Tuners that are not our children: of a service before this one, or of
  * `mltune run`. Those of ours are waited for by the supervisor. One that began
  * and ended between two looks has left a sign of life. */
@@ -647,7 +660,7 @@ static enum err look_for_life(struct fleet *fleet, struct fleet_run *run,
     if (alive == run->alive &&
         (alive || run_folder_beaten(fleet->state, run->id) == run->beat))
         return ERR_OK;
-    run->alive = alive;
+    run->alive = run->begins = alive;
     return fleet_read_end(fleet, run, f);
 }
 
@@ -669,7 +682,7 @@ enum err fleet_read(struct fleet *fleet, struct fault *f)
 
         clear_log(fleet, run);
         if (changed && run->alive)
-            one = follow(fleet, run, &why);
+            one = read_on(fleet, run, &why);
         if (!one)
             one = look_for_life(fleet, run, changed, &why);
         if (one && !err) {

@@ -36,6 +36,7 @@ struct fleet_run {
     struct event_log *events;
     uint64_t seq;            /* of the last record that was read */
     bool alive;              /* its tuner lives */
+    bool begins;             /* ... and has journaled nothing yet */
     struct subprocess child; /* its tuner; pid 0: not ours, or none */
     int64_t log_cut;         /* of tuner.log, as log_file_cut knows it */
     struct vigil vigil;      /* of its tuner, as long as that lives */

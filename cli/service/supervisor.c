@@ -84,7 +84,7 @@ static bool is_adopted(struct supervisor *s, struct fleet_run *run)
 {
     if (!run_folder_alive(s->fleet->state, run->id))
         return false;
-    run->alive = true;
+    run->alive = run->begins = true;
     run->ended = false;
     run->vigil = (struct vigil){0};
     fleet_show(s->fleet, run);
@@ -161,7 +161,7 @@ static void begin(struct supervisor *s, struct fleet_run *run)
     run->epochs = history_epochs(&run->history);
     run->attempts++;
     run->vigil = (struct vigil){0};
-    run->alive = true;
+    run->alive = run->begins = true;
     run->ended = false;
     run->entry.turn = ++s->fleet->turns;
     fleet_show(s->fleet, run);

@@ -5,7 +5,11 @@
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/scratch.h"
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static struct view *view;
 static struct fleet fleet;
@@ -90,12 +94,211 @@ static void fleet_submitted_run_is_kept_without_memory(void **state)
     assert_true(nth > 30);
 }
 
+/* ---- runs that end ------------------------------------------------------- */
+
+static void append(struct journal *j, struct record *r)
+{
+    json_t *json = record_to_json(r);
+    char *text = json_write(json, 0);
+    struct fault f = {0};
+
+    if (journal_append(j, record_kind_name(r->kind), text, strlen(text), 1, &f))
+        fail_msg("%s", f.text);
+    mem_free(text);
+    json_decref(json);
+    record_deinit(r);
+}
+
+static void append_start(struct journal *j, const char *id)
+{
+    struct record r;
+
+    record_init(&r, RECORD_RUN_STARTED);
+    snprintf(r.run_started.run, sizeof(r.run_started.run), "%s", id);
+    append(j, &r);
+}
+
+static void append_resumed(struct journal *j)
+{
+    struct record r;
+
+    record_init(&r, RECORD_RUN_RESUMED);
+    append(j, &r);
+}
+
+static void append_end(struct journal *j)
+{
+    struct record r;
+
+    record_init(&r, RECORD_RUN_FINISHED);
+    r.run_finished.status = RUN_FINISHED;
+    append(j, &r);
+}
+
+static struct journal *continue_run(const char *id)
+{
+    struct journal *j;
+
+    assert_int_equal(journal_open(scratch_folder(), true, 1000, &j, NULL),
+                     ERR_OK);
+    assert_int_equal(journal_continue_run(j, id, NULL), ERR_OK);
+    return j;
+}
+
+/* Holds the lock of a run, as its tuner does; to be closed. */
+static int hold(const char *id)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char name[64];
+    int fd;
+
+    snprintf(name, sizeof(name), "runs/%s/lock", id);
+    scratch_text(name, "");
+    fd = open(scratch_path(name), O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+    return fd;
+}
+
+static void expect_status(const char *id, const char *status)
+{
+    view_lock(view);
+    assert_string_equal(view_run_find(view, id)->job.status, status);
+    view_unlock(view);
+}
+
+/* Its tuner has written the end, and lives: the records say that it is over. A
+ * tuner that has written nothing yet goes on with what is over. */
+static void
+fleet_run_that_has_ended_waits_only_where_it_is_resumed(void **state)
+{
+    static const char id[] = "run-000001";
+    struct journal *j;
+    struct fault f = {0};
+    int tuner;
+
+    (void)state;
+    make_journal();
+    open_fleet();
+    make_job(id, 1);
+    assert_int_equal(fleet_register(&fleet, id, "run", "{}", 1, &f), ERR_OK);
+    expect_status(id, RUN_STATUS_QUEUED);
+    tuner = hold(id);
+    j = continue_run(id);
+    append_start(j, id);
+    assert_int_equal(journal_commit(j, true, &f), ERR_OK);
+    assert_int_equal(fleet_read(&fleet, &f), ERR_OK);
+    expect_status(id, "");
+    append_end(j);
+    assert_int_equal(journal_commit(j, true, &f), ERR_OK);
+    assert_int_equal(fleet_read(&fleet, &f), ERR_OK);
+    assert_true(fleet_find(&fleet, id)->alive);
+    expect_status(id, "");
+    assert_int_equal(journal_end_run(j, "finished", "max_epochs", NULL, 1, &f),
+                     ERR_OK);
+    journal_close(j);
+    close(tuner);
+    assert_int_equal(fleet_read(&fleet, &f), ERR_OK);
+    assert_true(fleet_over(fleet_find(&fleet, id)));
+
+    tuner = hold(id);
+    j = continue_run(id);
+    close_fleet();
+    open_fleet();
+    expect_status(id, run_status_name(RUN_WAITING));
+    append_resumed(j);
+    assert_int_equal(journal_commit(j, true, &f), ERR_OK);
+    assert_int_equal(fleet_read(&fleet, &f), ERR_OK);
+    expect_status(id, "");
+    journal_close(j);
+    close(tuner);
+    close_fleet();
+}
+
+enum { ENDS = 100 };
+
+/* What another thread sees of the run of the moment. */
+struct glance {
+    _Atomic(const char *) id; /* NULL: none */
+    atomic_bool over;
+    atomic_ulong looks, queued;
+};
+
+static void *glance_all_the_time(void *arg)
+{
+    struct glance *g = arg;
+
+    while (!atomic_load(&g->over)) {
+        const struct view_run *run;
+        const char *id;
+
+        view_lock(view);
+        id = atomic_load(&g->id);
+        run = id ? view_run_find(view, id) : NULL;
+        if (run)
+            atomic_fetch_add(&g->looks, 1);
+        if (run && strcmp(run->job.status, RUN_STATUS_QUEUED) == 0)
+            atomic_fetch_add(&g->queued, 1);
+        view_unlock(view);
+    }
+    return NULL;
+}
+
+/* Not for a moment, while its end is read, is it in the queue again. */
+static void fleet_run_that_ends_is_never_queued(void **state)
+{
+    struct glance g = {NULL};
+    struct fault f = {0};
+    pthread_t thread;
+    char id[32];
+
+    (void)state;
+    make_journal();
+    open_fleet();
+    assert_int_equal(pthread_create(&thread, NULL, glance_all_the_time, &g), 0);
+    for (int i = 1; i <= ENDS; i++) {
+        struct fleet_run *run;
+        struct journal *j;
+
+        snprintf(id, sizeof(id), "run-%06d", i);
+        make_job(id, (uint64_t)i);
+        assert_int_equal(fleet_register(&fleet, id, "run", "{}", 1, &f),
+                         ERR_OK);
+        run = fleet_find(&fleet, id);
+        run->alive = true; /* its tuner is begun */
+        fleet_show(&fleet, run);
+        atomic_store(&g.id, id);
+        j = continue_run(id);
+        append_start(j, id);
+        append_end(j);
+        assert_int_equal(
+            journal_end_run(j, "finished", "max_epochs", NULL, 1, &f), ERR_OK);
+        journal_close(j);
+        run->alive = false; /* and has ended */
+        assert_int_equal(fleet_read_end(&fleet, run, &f), ERR_OK);
+        assert_true(fleet_over(run));
+        view_lock(view);
+        atomic_store(&g.id, NULL);
+        view_unlock(view);
+    }
+    atomic_store(&g.over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(g.looks > 0);
+    assert_int_equal(g.queued, 0);
+    close_fleet();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             fleet_submitted_run_is_kept_without_memory, scratch_make,
             scratch_remove),
+        cmocka_unit_test_setup_teardown(
+            fleet_run_that_has_ended_waits_only_where_it_is_resumed,
+            scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(fleet_run_that_ends_is_never_queued,
+                                        scratch_make, scratch_remove),
     };
 
     json_count_memory();
