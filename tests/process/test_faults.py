@@ -619,8 +619,9 @@ class ServiceItself(Faults):
         return 0, "", said
 
     def serve(self, variables):
-        said = self.work / "service.said"
-        with open(said, "ab") as file:
+        # Not among the files whose writes fail: its words are to be heard.
+        said = self.folder / "service.said"
+        with open(said, "wb") as file:
             service = subprocess.Popen(
                 [MLTUNE, "serve", "--listen", "127.0.0.1:0"], cwd=self.work,
                 stdin=subprocess.DEVNULL, stdout=file, stderr=file,

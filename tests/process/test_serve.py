@@ -742,6 +742,9 @@ class Trouble(Service):
         page = self.get("/api/v1/runs?page_size=2")
         self.assertEqual([r["run"] for r in page["runs"]], [held, "bulk-6"])
         self.assertEqual(page["total"], 4096)
+        one_more = self.submit(mlr_config(), "?held=true")
+        self.assertEqual(self.run_now(one_more)["status"], "held")
+        self.assertEqual(self.get("/api/v1/runs?page_size=1")["total"], 4096)
 
     def test_a_run_that_could_not_be_read_is_tried_again(self):
         """When the journal changes; meanwhile it harms no other."""
