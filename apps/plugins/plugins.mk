@@ -2,11 +2,15 @@
 
 # Searchers.
 PLUGINS := $(patsubst apps/plugins/%.c,$(B)/plugins/%.so,\
-	$(filter-out apps/plugins/app_%,$(wildcard apps/plugins/*.c)))
+	$(filter-out apps/plugins/app_% apps/plugins/model_%,$(wildcard apps/plugins/*.c)))
 
 # Applications, in C and C++, which are examples and not installed.
 APP_PLUGINS := $(patsubst apps/plugins/%,$(B)/app_plugins/%.so,\
 	$(basename $(wildcard apps/plugins/app_*.c apps/plugins/app_*.cc)))
+
+# Consistency models: the same.
+MODEL_PLUGINS := $(patsubst apps/plugins/%.c,$(B)/model_plugins/%.so,\
+	$(wildcard apps/plugins/model_*.c))
 PLUGIN_FLAGS := -O2 -g -Wall -Wextra -Werror -Iinclude
 
 $(B)/plugins/%.so: apps/plugins/%.c include/mltune/searcher.h $(B)/flags
@@ -24,6 +28,11 @@ $(B)/app_plugins/%.so: apps/plugins/%.cc include/mltune/app.h include/mltune/ps.
 	$(call say,SO,$@)
 	$(Q)$(CXX) -std=c++17 $(PLUGIN_FLAGS) -shared -fPIC -o $@ $<
 
+$(B)/model_plugins/%.so: apps/plugins/%.c include/mltune/model.h include/mltune/ps.h $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,SO,$@)
+	$(Q)$(CC) -std=gnu11 $(PLUGIN_FLAGS) -shared -fPIC -o $@ $<
+
 # The second one as a program that is the training process itself.
 $(B)/rings: apps/plugins/app_rings.cc $(B)/libmltune.so
 	$(call say,LD,$@)
@@ -32,5 +41,5 @@ $(B)/rings: apps/plugins/app_rings.cc $(B)/libmltune.so
 		-Wl,-rpath,'$$ORIGIN' -o $@
 
 .PHONY: plugins
-plugins: $(PLUGINS) $(APP_PLUGINS) $(B)/rings
+plugins: $(PLUGINS) $(APP_PLUGINS) $(MODEL_PLUGINS) $(B)/rings
 all: plugins

@@ -214,10 +214,11 @@ static enum err judge(const char *path, const struct subprocess *p,
                      path, verdict, s->words_len ? ": " : "", s->words);
 }
 
-enum err app_plugin_ask(const char *path, struct app_plugin **out,
-                        struct fault *f)
+/* @option: "--model", or NULL for an application. */
+static enum err ask(const char *path, const char *option,
+                    struct app_plugin **out, struct fault *f)
 {
-    char *argv[] = {"mltune", "app-host", (char *)path, NULL};
+    char *argv[] = {"mltune", "app-host", (char *)path, (char *)option, NULL};
     struct subprocess_options o = {.argv = argv,
                                    .unset = "MLTUNE_TOKEN",
                                    .file = {SUBPROCESS_NULL, -1, -1},
@@ -259,5 +260,21 @@ close_first:
     close(first[0]);
     if (first[1] >= 0)
         close(first[1]);
+    return err;
+}
+
+enum err app_plugin_ask(const char *path, struct app_plugin **out,
+                        struct fault *f)
+{
+    return ask(path, NULL, out, f);
+}
+
+enum err app_plugin_ask_model(const char *path, struct app_plugin **out,
+                              struct fault *f)
+{
+    enum err err = ask(path, "--model", out, f);
+
+    if (!err)
+        (*out)->entry.kind = REGISTRY_CONSISTENCY;
     return err;
 }

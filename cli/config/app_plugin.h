@@ -35,6 +35,11 @@ struct app_plugin {
 enum err app_plugin_ask(const char *path, struct app_plugin **out,
                         struct fault *f);
 
+/* The same of a consistency model (mltune/model.h): its entry's tunables are
+ * the settings that it acts on. */
+enum err app_plugin_ask_model(const char *path, struct app_plugin **out,
+                              struct fault *f);
+
 /* The application as @text[len] tells of it, which such a process wrote; @path
  * is what messages call it. Errors: ERR_APP, ERR_NOMEM, and what the text says.
  */

@@ -450,6 +450,7 @@ void run_config_free(struct run_config *c)
     mem_free(c->program_folder);
     mem_free(c->earlier);
     app_plugin_free(c->plugin);
+    app_plugin_free(c->model);
     mem_free(c);
 }
 

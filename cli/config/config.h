@@ -43,6 +43,7 @@ struct run_config {
     const char *metric;        /* that is tuned by; NULL: the app's own */
     unsigned nodes, workers;   /* workers of each node */
     const struct registry_entry *update_rule, *consistency;
+    struct app_plugin *model; /* owned: that is the consistency; or NULL */
     bool float16;
     const char *priority; /* random, round_robin, absolute, relative */
     const struct registry_entry *strategy, *searcher;

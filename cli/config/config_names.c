@@ -4,6 +4,7 @@
 #include "base/json/schema.h"
 #include "base/metrics.h"
 #include "base/text.h"
+#include "cli/config/app_plugin.h"
 #include "cli/config/config_internal.h"
 #include "cli/config/config_table.h"
 #include "cli/config/plugins.h"
@@ -360,14 +361,58 @@ static void check_barrier(struct config_parse *p, const json_t *rule)
                      workers);
 }
 
-static const struct registry_entry *find_consistency(struct config_parse *p)
+/* Asks the shared object what it is, and puts its absolute path in the place of
+ * its name: a resume needs no folder. */
+static enum err find_model(struct config_parse *p, const json_t *value)
 {
-    const json_t *rule = json_at(p->root, "/ps/consistency/barrier");
+    static const char pointer[] = "/ps/consistency/plugin";
+    struct run_config *c = p->c;
+    struct fault f = {0};
+    char path[PATH_MAX];
+    enum err err;
 
-    if (!json_is_object(rule))
-        return config_named(p, REGISTRY_CONSISTENCY, "/ps/consistency");
-    check_barrier(p, rule);
-    return registry_find(p->env->registry, REGISTRY_CONSISTENCY, "barrier");
+    if (!plugin_find(c->folder, json_string_value(value), path)) {
+        problems_add(p->problems, pointer, value,
+                     "a shared object that is there, from the configuration's "
+                     "folder or in MLTUNE_PLUGIN_PATH");
+        return ERR_OK;
+    }
+    if (json_integer_value(json_at(p->root, "/cluster/nodes")) > 1) {
+        problems_add(p->problems, pointer, value,
+                     "one node: a model of your own acts in one process");
+        return ERR_OK;
+    }
+    err = app_plugin_ask_model(path, &c->model, &f);
+    if (err && err != ERR_NOMEM) {
+        problems_add(p->problems, pointer, value,
+                     "a consistency model that can be loaded: %s", f.text);
+        return ERR_OK;
+    }
+    if (err)
+        return err;
+    c->consistency = &c->model->entry;
+    return json_put(p->root, pointer, json_string(path));
+}
+
+static enum err find_consistency(struct config_parse *p)
+{
+    static const char whole[] = "/ps/consistency";
+    const json_t *value = json_at(p->root, whole);
+    const json_t *rule = json_object_get(value, "barrier");
+    const json_t *plugin = json_object_get(value, "plugin");
+    const struct registry *r = p->env->registry;
+
+    if (!json_is_object(value)) {
+        p->c->consistency = config_named(p, REGISTRY_CONSISTENCY, whole);
+        return ERR_OK;
+    }
+    if (json_string_length(plugin) > 0 && !rule)
+        return find_model(p, plugin);
+    if (!plugin)
+        p->c->consistency = registry_find(r, REGISTRY_CONSISTENCY, "barrier");
+    if (json_is_object(rule))
+        check_barrier(p, rule);
+    return ERR_OK; /* of anything else the schema has complained */
 }
 
 /* Where the application knows when it is done ("x-stop" of its schema: a
@@ -416,7 +461,9 @@ enum err config_names(struct config_parse *p)
     if (err)
         return err;
     c->update_rule = config_named(p, REGISTRY_RULE, "/ps/update_rule");
-    c->consistency = find_consistency(p);
+    err = find_consistency(p);
+    if (err)
+        return err;
     c->strategy = config_named(p, REGISTRY_STRATEGY, "/tuner/strategy");
     err = check_app(p);
     if (!err)

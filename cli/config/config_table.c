@@ -77,9 +77,16 @@ static const struct config_field fields[] = {
          "\"slower_than\": {\"type\": \"number\", \"minimum\": 1,"
          " \"maximum\": 1000000, \"description\":"
          " \"workers that take more than so many times the median time for a"
-         " clock do not count\"}}}}}]}",
+         " clock do not count\"}}}}},"
+         " {\"type\": \"object\", \"title\": \"a model of your own\","
+         " \"additionalProperties\": false, \"required\": [\"plugin\"],"
+         " \"properties\": {\"plugin\": {\"type\": \"string\","
+         " \"minLength\": 1, \"maxLength\": 4000, \"description\":"
+         " \"the shared object (mltune/model.h), from the configuration's"
+         " folder or in MLTUNE_PLUGIN_PATH\"}}}]}",
      .help = "how old what a worker reads may be; {\"barrier\": {...}} says "
-             "whom it waits for"},
+             "whom it waits for, {\"plugin\": \"FILE.so\"} is a model of your "
+             "own"},
     {.path = "ps.float16",
      .type = CONFIG_BOOL,
      .fallback = "false",

@@ -1,6 +1,8 @@
-/* `mltune app-host FILE`: says what the application in a shared object is;
- * started by those who read configurations, not by people. */
+/* `mltune app-host FILE`: says what the application in a shared object is, or
+ * the consistency model; started by those who read configurations, not by
+ * people. */
 #include "ps/node/app_plugin_io.h"
+#include "ps/node/model_plugin_io.h"
 
 #include "base/json/json.h"
 #include "base/mem.h"
@@ -12,13 +14,21 @@
 #include <string.h>
 #include <unistd.h>
 
+static bool model;
+
+static const struct option_spec options[] = {
+    {"model", 0, OPTION_FLAG, NULL, "of a consistency model", &model},
+};
+
 static const struct usage usage = {
     .verb = "app-host",
     .operands = "FILE",
     .details = "Writes one JSON object: name, summary, schema, tunables; or "
                "code and error.",
     .operands_min = 1,
-    .operands_max = 1};
+    .operands_max = 1,
+    .n = 1,
+    .option = options};
 
 static json_t *describe(const struct mlt_app_ops *ops)
 {
@@ -38,6 +48,35 @@ static json_t *describe(const struct mlt_app_ops *ops)
                      ops->summary, "schema", schema, "tunables", tunables);
 }
 
+static json_t *describe_model(const struct mlt_model_ops *ops)
+{
+    json_t *tunables = json_array();
+    int failed = tunables == NULL;
+
+    if (ops->uses & MLT_MODEL_STALENESS)
+        failed |= json_array_append_new(tunables, json_string("staleness"));
+    if (ops->uses & MLT_MODEL_K)
+        failed |= json_array_append_new(tunables, json_string("k"));
+    if (failed) {
+        json_decref(tunables);
+        return NULL;
+    }
+    return json_pack("{s:s, s:s, s:{}, s:o}", "name", ops->name, "summary",
+                     ops->summary, "schema", "tunables", tunables);
+}
+
+static enum err open_either(const char *path, json_t **about, struct fault *f)
+{
+    const struct mlt_model_ops *found = NULL;
+    const struct mlt_app_ops *ops = NULL;
+    enum err err = model ? model_plugin_open(path, &found, f)
+                         : app_plugin_open(path, &ops, f);
+
+    if (!err)
+        *about = model ? describe_model(found) : describe(ops);
+    return err;
+}
+
 /* Output of the object itself is not taken for the answer. */
 static FILE *keep_stdout(void)
 {
@@ -51,14 +90,14 @@ static FILE *keep_stdout(void)
 static int tell(const char *path)
 {
     FILE *out = keep_stdout();
-    const struct mlt_app_ops *ops = NULL;
+    json_t *about = NULL;
     struct fault f = {0};
-    enum err err = app_plugin_open(path, &ops, &f);
-    json_t *about =
-        err ? json_pack("{s:s, s:s}", "code", err_name(err), "error", f.text)
-            : describe(ops);
-    char *text = about ? json_write(about, 0) : NULL;
+    enum err err = open_either(path, &about, &f);
+    char *text;
 
+    if (err)
+        about = json_pack("{s:s, s:s}", "code", err_name(err), "error", f.text);
+    text = about ? json_write(about, 0) : NULL;
     if (out && text)
         fputs(text, out);
     if (out && fclose(out) != 0)

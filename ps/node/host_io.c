@@ -9,6 +9,7 @@
 #include "ps/disk/model_io.h"
 #include "ps/node/app_plugin_io.h"
 #include "ps/node/host_internal_io.h"
+#include "ps/node/model_plugin_io.h"
 #include "ps/rows/consistency.h"
 
 #include <assert.h>
@@ -153,6 +154,7 @@ static enum err read_consistency(const json_t *config,
                                  struct fault *f)
 {
     const json_t *rule = json_at(config, "/ps/consistency/barrier");
+    bool plugin = json_at(config, "/ps/consistency/plugin");
     struct barrier_rule r = {
         .k = (unsigned)json_number_value(json_object_get(rule, "k")),
         .fraction = json_number_value(json_object_get(rule, "fraction")),
@@ -162,8 +164,31 @@ static enum err read_consistency(const json_t *config,
         consistency_text(&r, out);
     else
         snprintf(out, CONSISTENCY_TEXT_MAX, "%s",
-                 text_at(config, "/ps/consistency", "bsp"));
+                 plugin ? "async" /* until it is set */
+                        : text_at(config, "/ps/consistency", "bsp"));
     return consistency_parse(out, model, &r, f);
+}
+
+/* A model from a shared object in the place of the one that options name. */
+static enum err set_model(struct host *h, const json_t *config, struct fault *f)
+{
+    const char *path = text_at(config, "/ps/consistency/plugin", NULL);
+    const struct mlt_model_ops *ops;
+    struct mlt_error e = {0};
+    enum err err;
+    int code;
+
+    if (!path)
+        return ERR_OK;
+    err = model_plugin_open(path, &ops, f);
+    if (err)
+        return err;
+    code = mlt_ps_set_model(h->ps, ops, NULL, &e);
+    if (code)
+        return host_take_error(code, &e, "consistency model", f);
+    h->uses_staleness = ops->uses & MLT_MODEL_STALENESS;
+    h->uses_barrier_k = ops->uses & MLT_MODEL_K;
+    return ERR_OK;
 }
 
 static enum err new_ps(struct host *h, const struct host_config *c,
@@ -203,7 +228,7 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     h->uses_barrier_k = model->uses_barrier_k;
     ps_set_device_memory(h->ps, device_limit(c->config));
     ps_set_cut(h->ps, &(struct ps_cut){hold_slice, release_slice, h});
-    return ERR_OK;
+    return set_model(h, c->config, f);
 }
 
 static enum err declare(struct host *h, struct fault *f)

@@ -277,6 +277,8 @@ static enum err run_error(const struct host *h, int code, struct fault *f)
 
     if (ps_lost(h->ps, f))
         return ERR_NODE;
+    if (ps_model_error(h->ps, f))
+        return f->code;
     for (unsigned i = 0; i < h->workers; i++)
         if (h->lane[i].failed == code)
             return fault_set(f, err,

@@ -13,6 +13,7 @@
 #define PS_CONSISTENCY_H
 
 #include "base/fault.h"
+#include "mltune/model.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +25,7 @@ struct worker_status {
     bool available;    /* false: has finished its run; nobody waits for it */
     int64_t staleness; /* clocks behind the fastest; consistency_rank */
     double task_s;     /* mean work time of a clock; 0 where not known */
+    bool busy;         /* false: waits for a predicate; of users' models */
 };
 
 /* Whom a reader of the model barrier waits for: so many workers must have come
@@ -55,6 +57,11 @@ struct consistency_view {
     unsigned self;            /* the reader: worker[self].clock is its clock */
     unsigned staleness;       /* clocks a read may lag */
     struct barrier_rule rule; /* of the model barrier */
+
+    /* Of users' models, which see clocks of the run: its first clock, and room
+     * for what they are shown, [workers]. */
+    int64_t base;
+    struct mlt_worker_status *shown;
 };
 
 struct consistency_ops {
@@ -85,7 +92,24 @@ struct consistency_ops {
      * be read again as long as what it holds is at least needs(v). */
     int64_t (*holds)(const struct consistency_view *v);
     int64_t (*needs)(const struct consistency_view *v);
+
+    /* Of a user's model: asked instead of may_read, with its argument; else
+     * NULL. */
+    const struct mlt_model_ops *user;
+    void *arg;
 };
+
+/* As may_read, of a user's model too; may_begin, of built-in ones true. */
+bool consistency_may_read(const struct consistency_ops *m,
+                          const struct consistency_view *v);
+bool consistency_may_begin(const struct consistency_ops *m,
+                           const struct consistency_view *v);
+
+/* A user's model; @ops and @arg borrowed. @file is what messages call it.
+ * Errors: ERR_VERSION, ERR_INVAL (in words); @out untouched. */
+enum err consistency_user(const struct mlt_model_ops *ops, void *arg,
+                          const char *file, struct consistency_ops *out,
+                          struct fault *f);
 
 /* The model of that name, or NULL. */
 const struct consistency_ops *consistency_find(const char *name);

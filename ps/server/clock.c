@@ -1,6 +1,7 @@
 #include "ps/server/clock.h"
 
 #include "ps/server/apply.h"
+#include "ps/server/ask.h"
 #include "ps/server/core.h"
 #include "ps/server/device.h"
 #include "ps/server/errors.h"
@@ -82,6 +83,8 @@ static void publish_clock(struct mlt_worker *w, mlt_table table)
     atomic_store_explicit(clock,
                           atomic_load_explicit(clock, memory_order_relaxed) + 1,
                           memory_order_release);
+    if (table == WORKER_ALL_TABLES)
+        w->begun = false;
     runtime_clock_ended(w);
     runtime_progress(w->ps);
 }
@@ -262,14 +265,40 @@ void clock_finish(struct mlt_worker *w)
         apply_and_meet(w);
 }
 
-static int64_t clock_of(const struct mlt_worker *w, mlt_table table)
+int64_t clock_of(const struct mlt_worker *w, mlt_table table)
 {
-    int64_t extra =
-        atomic_load_explicit(&w->extra[table], memory_order_acquire);
+    int64_t extra = 0;
 
-    if (w->view[table].own_clock)
+    if (table != WORKER_ALL_TABLES)
+        extra = atomic_load_explicit(&w->extra[table], memory_order_acquire);
+    if (table != WORKER_ALL_TABLES && w->view[table].own_clock)
         return extra;
     return atomic_load_explicit(&w->all, memory_order_acquire) + extra;
+}
+
+void clock_status(const struct mlt_ps *ps, mlt_table table,
+                  struct worker_status out[])
+{
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
+        const struct mlt_worker *other = &ps->shape.worker[i];
+
+        out[i].available =
+            atomic_load_explicit(&other->available, memory_order_acquire);
+        out[i].clock = clock_of(other, table);
+        out[i].task_s =
+            atomic_load_explicit(&other->task_s, memory_order_relaxed);
+        out[i].busy = true;
+    }
+    consistency_rank(out, ps->shape.workers);
+}
+
+void clock_grant(const struct consistency_ops *m,
+                 const struct consistency_view *view, struct worker_view *v)
+{
+    v->asked = view->worker[view->self].clock;
+    v->holds = m->holds(view);
+    v->needs = m->needs(view);
+    assert(v->holds >= v->needs);
 }
 
 /* Two loads, and neither clock ever falls: the sum is never above what the
@@ -285,28 +314,18 @@ static bool may_read(struct mlt_worker *w, struct worker_view *v)
         .staleness = ps->staleness,
         .rule = barrier_rule_with(ps->shape.rule, ps->quorum)};
 
-    for (unsigned i = 0; i < ps->shape.workers; i++) {
-        const struct mlt_worker *other = &ps->shape.worker[i];
-
-        status[i].available =
-            atomic_load_explicit(&other->available, memory_order_acquire);
-        status[i].clock = clock_of(other, v->index);
-        status[i].task_s =
-            atomic_load_explicit(&other->task_s, memory_order_relaxed);
-    }
-    consistency_rank(status, ps->shape.workers);
+    clock_status(ps, v->index, status);
     if (!ps->shape.consistency->may_read(&view))
         return false;
-    v->asked = status[w->index].clock;
-    v->holds = ps->shape.consistency->holds(&view);
-    v->needs = ps->shape.consistency->needs(&view);
-    assert(v->holds >= v->needs);
+    clock_grant(ps->shape.consistency, &view, v);
     return true;
 }
 
 int clock_wait_read(struct mlt_worker *w, struct worker_view *v)
 {
     assert(v->asked < 0);
+    if (w->ps->shape.consistency->user)
+        return ask_wait(w, v);
     for (;;) {
         uint32_t ticket = runtime_ticket(w->ps);
 
@@ -323,7 +342,7 @@ int clock_wait_read(struct mlt_worker *w, struct worker_view *v)
  * copy too old, without touching it. */
 void clock_begin_run(struct mlt_ps *ps)
 {
-    int64_t highest = 0;
+    int64_t highest = 0, begin;
 
     for (unsigned i = 0; i < ps->shape.workers; i++)
         for (mlt_table t = 0; t < ps->shape.tables; t++) {
@@ -331,14 +350,17 @@ void clock_begin_run(struct mlt_ps *ps)
 
             highest = clock > highest ? clock : highest;
         }
+    begin = highest + PS_STALENESS_MAX + 1;
+    ps->run_base = begin;
+    ps->stuck = (struct fault){0};
     for (unsigned i = 0; i < ps->shape.workers; i++) {
         struct mlt_worker *w = &ps->shape.worker[i];
-
-        int64_t begin = highest + PS_STALENESS_MAX + 1;
 
         atomic_store(&w->all, begin);
         atomic_store(&w->available, true);
         w->finished = false;
+        w->begun = false;
+        w->asks = 0;
         w->clocks = 0;
         w->tasks = 0;
         atomic_store(&w->task_s, 0);

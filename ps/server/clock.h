@@ -4,6 +4,7 @@
 #ifndef PS_CLOCK_H
 #define PS_CLOCK_H
 
+#include "ps/rows/consistency.h"
 #include "ps/server/view.h"
 
 /* Ends a clock of @table (or WORKER_ALL_TABLES). 0 or the run's error. */
@@ -14,6 +15,17 @@ void clock_finish(struct mlt_worker *w);
 
 /* Waits until the model lets @w read @v at its clock; 0 or the run's error. */
 int clock_wait_read(struct mlt_worker *w, struct worker_view *v);
+
+/* Clocks that @w has ended of @table, or of all tables (WORKER_ALL_TABLES). */
+int64_t clock_of(const struct mlt_worker *w, mlt_table table);
+
+/* All workers as they stand, by their clocks of @table: @out[workers]. */
+void clock_status(const struct mlt_ps *ps, mlt_table table,
+                  struct worker_status out[]);
+
+/* @m has granted a read of @v by what @view says: what a copy then holds. */
+void clock_grant(const struct consistency_ops *m,
+                 const struct consistency_view *view, struct worker_view *v);
 
 /* Between runs: forgets pending updates and granted reads, moves all clocks to
  * a number that no copy reaches. */

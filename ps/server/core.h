@@ -34,7 +34,11 @@ struct mlt_ps {
     /* Rates that act in the next run. */
     struct rule_params params;
     unsigned staleness;
-    unsigned quorum;       /* k of the model barrier; 0: as its rule says */
+    unsigned quorum; /* k of the model barrier; 0: as its rule says */
+    struct consistency_ops own_model; /* a user's, where shape has that */
+    int64_t run_base;      /* the clock that the present run began with */
+    struct stripe asking;  /* its predicates are asked, who waits changes */
+    struct fault stuck;    /* why it let nobody go on; under `asking` */
     double bandwidth_mbps; /* 0: no budget */
 
     bool started;

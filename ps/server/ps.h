@@ -124,6 +124,9 @@ int ps_run_end(struct mlt_ps *ps);
  * keeps its first code. */
 void ps_run_cancel(struct mlt_ps *ps, int code);
 
+/* As mlt_ps_model_error. */
+enum err ps_model_error(const struct mlt_ps *ps, struct fault *f);
+
 /* ---- across nodes -------------------------------------------------------- */
 
 /* A server of several nodes (mlt_ps_options.nodes): the calls above concern

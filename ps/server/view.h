@@ -106,6 +106,12 @@ struct mlt_worker {
     bool finished;    /* read by others between the phases of a barrier */
     mlt_table ends;   /* the clock it ends: a table's, or WORKER_ALL_TABLES */
 
+    /* Of users' models, under mlt_ps.asking: one more than the table that it
+     * waits to read, or 0; it has begun its clock (its own thread resets it).
+     */
+    mlt_table asks;
+    bool begun;
+
     /* Read by the others. */
     _Alignas(WORKER_LINE_BYTES) _Atomic int64_t all; /* clocks of all tables */
     _Atomic int64_t *extra; /* [tables] clocks of that table alone; with a

@@ -521,13 +521,17 @@ class OverHttp(test_serve.Service):
 
     def test_programs_are_forbidden(self):
         for app, pointer in (({"command": ["touch", "ran"]}, "/app/command"),
-                             ({"plugin": "libmine.so"}, "/app/plugin")):
-            answer = self.submit({"app": app}, status=403)
+                             ({"plugin": "libmine.so"}, "/app/plugin"),
+                             ({"name": "mlr", "data": "gen:digits"},
+                              "/ps/consistency/plugin")):
+            config = {"app": app}
+            if "name" in app:
+                config["ps"] = {"consistency": {"plugin": "median.so"}}
+            answer = self.submit(config, status=403)
             self.assertEqual(answer["code"], "programs_not_allowed")
             self.assertEqual(answer["errors"][0]["pointer"], pointer)
             self.assertIn("--allow-programs", answer["detail"])
-            code, _, answer = self.ask("POST", "/api/v1/runs:validate",
-                                       {"app": app})
+            code, _, answer = self.ask("POST", "/api/v1/runs:validate", config)
             self.assertEqual((code, answer["valid"]), (200, False))
         self.assertFalse((self.folder / "ran").exists())
         self.assertEqual(self.get("/api/v1/runs")["runs"], [])

@@ -1,0 +1,184 @@
+#include "ps/server/ask.h"
+
+#include "ps/server/clock.h"
+#include "ps/server/core.h"
+#include "ps/server/errors.h"
+#include "ps/server/runtime.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* The status of all, with room for what a predicate is shown. */
+struct look {
+    struct worker_status status[WORKERS_MAX];
+    struct mlt_worker_status shown[WORKERS_MAX];
+};
+
+static struct consistency_view look_at(const struct mlt_worker *w,
+                                       mlt_table table, struct look *look)
+{
+    const struct mlt_ps *ps = w->ps;
+
+    clock_status(ps, table, look->status);
+    for (unsigned i = 0; i < ps->shape.workers; i++)
+        look->status[i].busy =
+            look->status[i].available && !ps->shape.worker[i].asks;
+    return (struct consistency_view){
+        .worker = look->status,
+        .workers = ps->shape.workers,
+        .self = w->index,
+        .staleness = ps->staleness,
+        .rule = barrier_rule_with(ps->shape.rule, ps->quorum),
+        .base = ps->run_base,
+        .shown = look->shown};
+}
+
+/* Whether the model lets @w, which asks, go on. @view is by the clocks of the
+ * table that it asks for. */
+static bool may_go_on(const struct mlt_worker *w, struct look *look,
+                      struct consistency_view *view)
+{
+    const struct consistency_ops *m = w->ps->shape.consistency;
+
+    assert(w->asks);
+    if (!w->begun) {
+        *view = look_at(w, WORKER_ALL_TABLES, look);
+        if (!consistency_may_begin(m, view))
+            return false;
+    }
+    *view = look_at(w, w->asks - 1, look);
+    return consistency_may_read(m, view);
+}
+
+/* A worker that does not wait will end a clock or its run: then somebody may go
+ * on. Where all wait, clocks and times stand still, and so do the predicates.
+ */
+static bool nobody_goes_on(const struct mlt_ps *ps, struct look *look)
+{
+    struct consistency_view view;
+
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
+        const struct mlt_worker *w = &ps->shape.worker[i];
+
+        if (!w->asks &&
+            atomic_load_explicit(&w->available, memory_order_acquire))
+            return false;
+    }
+    for (unsigned i = 0; i < ps->shape.workers; i++)
+        if (ps->shape.worker[i].asks &&
+            may_go_on(&ps->shape.worker[i], look, &view))
+            return false;
+    return true;
+}
+
+/* The one that waits at the earliest clock is named. */
+static void tell_stuck(struct mlt_ps *ps)
+{
+    const struct mlt_worker *last = NULL;
+    unsigned waiting = 0;
+
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
+        const struct mlt_worker *w = &ps->shape.worker[i];
+
+        if (!w->asks)
+            continue;
+        waiting++;
+        if (!last ||
+            clock_of(w, WORKER_ALL_TABLES) < clock_of(last, WORKER_ALL_TABLES))
+            last = w;
+    }
+    assert(last);
+    fault_set(&ps->stuck, ERR_APP,
+              "consistency model %s lets nobody go on: worker %u, the furthest "
+              "behind, waits in its clock %lld to read table %s, and so do all "
+              "%u that are alive",
+              ps->shape.consistency->name, last->number,
+              (long long)(clock_of(last, WORKER_ALL_TABLES) - ps->run_base),
+              table_name(last->view[last->asks - 1].table), waiting);
+}
+
+enum answer { GO_ON, WAIT, WAIT_ANEW, STUCK };
+
+/* @w is granted its read, or is known to wait for it. */
+static enum answer ask(struct mlt_worker *w, struct worker_view *v)
+{
+    struct mlt_ps *ps = w->ps;
+    struct consistency_view view;
+    struct look look;
+    bool anew;
+    enum answer answer;
+
+    stripe_lock(&ps->asking);
+    anew = !w->asks;
+    w->asks = v->index + 1;
+    if (may_go_on(w, &look, &view)) {
+        w->asks = 0;
+        w->begun = true;
+        clock_grant(ps->shape.consistency, &view, v);
+        answer = GO_ON;
+    } else if (nobody_goes_on(ps, &look)) {
+        tell_stuck(ps);
+        answer = STUCK;
+    } else {
+        answer = anew ? WAIT_ANEW : WAIT;
+    }
+    stripe_unlock(&ps->asking);
+    return answer;
+}
+
+int ask_wait(struct mlt_worker *w, struct worker_view *v)
+{
+    for (;;) {
+        uint32_t ticket = runtime_ticket(w->ps);
+
+        if (runtime_failed(w->ps))
+            return ERR_CANCELED;
+        switch (ask(w, v)) {
+        case GO_ON:
+            return ERR_OK;
+        case STUCK:
+            ps_run_cancel(w->ps, ERR_APP);
+            return ERR_CANCELED;
+        case WAIT_ANEW: /* one less is busy: others may have waited for that */
+            runtime_progress(w->ps);
+            break;
+        case WAIT:
+            runtime_wait(w, ticket);
+        }
+    }
+}
+
+int mlt_ps_set_model(struct mlt_ps *ps, const struct mlt_model_ops *ops,
+                     void *arg, struct mlt_error *err)
+{
+    struct fault f = {0};
+
+    assert(ps && ops);
+    if (ps->started)
+        ps_misuse("mlt_ps_set_model after mlt_ps_start");
+    if (consistency_user(ops, arg, "the model", &ps->own_model, &f))
+        return ps_give_error(err, &f);
+    if (ps->shape.nodes > 1) {
+        fault_set(&f, ERR_UNSUPPORTED,
+                  "consistency model %s: a model of your own acts in one "
+                  "process, and there are %u nodes; of several nodes barrier "
+                  "with a rule",
+                  ops->name, ps->shape.nodes);
+        return ps_give_error(err, &f);
+    }
+    ps->shape.consistency = &ps->own_model;
+    ps->shape.rule = (struct barrier_rule){0};
+    return ERR_OK;
+}
+
+enum err ps_model_error(const struct mlt_ps *ps, struct fault *f)
+{
+    if (ps->stuck.code && f)
+        *f = ps->stuck;
+    return ps->stuck.code;
+}
+
+int mlt_ps_model_error(const struct mlt_ps *ps, struct mlt_error *err)
+{
+    return ps->stuck.code ? ps_give_error(err, &ps->stuck) : ERR_OK;
+}
