@@ -1,6 +1,7 @@
 #include "ps/server/apply.h"
 
 #include "ps/server/core.h"
+#include "ps/server/versions.h"
 
 #include <assert.h>
 #include <string.h>
@@ -45,6 +46,8 @@ void apply_own_part(struct mlt_worker *w, mlt_table table)
     update_walk_init(&walk, v->first, v->first + v->count);
     while (update_walk_next(&walk, buffer, workers, &row)) {
         p.row[p.batch.n] = view_write(w, v, row, &w->counters);
+        if (v->history)
+            versions_before(v->history, row, p.row[p.batch.n]);
         p.sum[p.batch.n] = workers == 1
                                ? update_row(buffer[0], row)
                                : update_sum(v->table->type, v->table->width,
@@ -53,6 +56,8 @@ void apply_own_part(struct mlt_worker *w, mlt_table table)
             pending_flush(&p, v->table);
     }
     pending_flush(&p, v->table);
+    if (v->history)
+        versions_changed(v->history);
 }
 
 struct stripe *apply_stripe(struct mlt_ps *ps, mlt_table table, uint64_t row)
@@ -100,10 +105,14 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table)
             p.batch.n = 1;
             stripe_lock(stripe);
             p.row[0] = view_write(shard, v, row, &w->counters);
+            if (v->history)
+                versions_before(v->history, row, p.row[0]);
             pending_flush(&p, t);
             stripe_unlock(stripe);
         }
     }
+    if (mine->history)
+        versions_changed(mine->history);
 }
 
 void apply_read(struct mlt_worker *w, struct worker_view *v, uint64_t row,

@@ -117,7 +117,8 @@ static enum answer ask(struct mlt_worker *w, struct worker_view *v)
         clock_grant(ps->shape.consistency, &view, v);
         answer = GO_ON;
     } else if (nobody_goes_on(ps, &look)) {
-        tell_stuck(ps);
+        if (!runtime_failed(ps)) /* else one that failed is not alive */
+            tell_stuck(ps);
         answer = STUCK;
     } else {
         answer = anew ? WAIT_ANEW : WAIT;

@@ -6,6 +6,7 @@
 #include "ps/server/device.h"
 #include "ps/server/errors.h"
 #include "ps/server/runtime.h"
+#include "ps/server/versions.h"
 
 #include <assert.h>
 
@@ -344,6 +345,8 @@ void clock_begin_run(struct mlt_ps *ps)
 {
     int64_t highest = 0, begin;
 
+    for (mlt_table t = 0; t < ps->shape.tables; t++)
+        versions_reset(ps->history[t]);
     for (unsigned i = 0; i < ps->shape.workers; i++)
         for (mlt_table t = 0; t < ps->shape.tables; t++) {
             int64_t clock = clock_of(&ps->shape.worker[i], t);

@@ -59,6 +59,7 @@ struct mlt_ps {
     struct branch_entry *branch; /* [branches] live ones; owned */
     size_t branches, branches_room;
 
+    struct versions *history[STORE_TABLES_MAX]; /* owned; NULL: none */
     chunk_slot **chunk; /* [tables] node-wide pointers; NULL for local tables */
     struct stripe_line *stripe; /* [CORE_STRIPES] locks of rows */
     struct runtime *runtime;

@@ -6,6 +6,7 @@
 #include "ps/server/errors.h"
 #include "ps/server/peers.h"
 #include "ps/server/start.h"
+#include "ps/server/versions.h"
 
 #include <assert.h>
 #include <math.h>
@@ -359,6 +360,8 @@ void mlt_ps_free(struct mlt_ps *ps)
     if (!ps)
         return;
     start_undo(ps);
+    for (size_t t = 0; t < ps->shape.tables; t++)
+        versions_free(ps->history[t]);
     device_free(ps->device);
     mem_free(ps->shape.meet);
     mem_free(ps->shape.listen);

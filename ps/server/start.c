@@ -232,6 +232,7 @@ static void fill_view(const struct mlt_ps *ps, const struct mlt_worker *w,
     v->value_bytes = t->value_bytes;
     v->on_device = device_has(ps->device, index);
     v->updates = t->access == MLT_SHARED && !v->on_device;
+    v->history = ps->history[index];
     v->own_clock = t->flags & MLT_OWN_CLOCK;
     v->in_place =
         ps->shape.nodes == 1 && !v->on_device &&

@@ -44,6 +44,7 @@ struct worker_view {
     bool own_clock; /* of MLT_OWN_CLOCK; `extra` then counts all its clocks */
     uint32_t value_bytes;
     struct update update;
+    struct versions *history; /* ps/server/versions.h; NULL: none is kept */
 
     /* The worker's own part: rows first .. first + count - 1 of the table are
      * rows 0 .. count - 1 of its store's. A local table: all rows. */
