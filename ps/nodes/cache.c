@@ -48,6 +48,7 @@ void cache_free(struct cache *c)
         mem_unreserve(k->held, rows * sizeof(*k->held));
         slots_deinit(&k->slots);
     }
+    cache_sums_deinit(c);
     for (uint32_t i = 0; c->node && i < c->opt.nodes; i++) {
         mem_free(c->node[i].want);
         mem_free(c->node[i].clock);
@@ -57,7 +58,6 @@ void cache_free(struct cache *c)
     mem_free(c->node);
     mem_free(c->values);
     mem_free(c->candidate);
-    mem_free(c->buffer);
     mem_free(c);
 }
 

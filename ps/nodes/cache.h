@@ -28,7 +28,9 @@
  *   the clock of all workers.
  * - Under barriers the workers of an aligned block (ps/rows/sum_tree.h) send
  *   one sum a row: in the name of its first, by the one of them that is the
- *   last to tell the shard of its clock, before it does (or of its drain).
+ *   last to tell the shard of its clock, before it does (or of its drain). Of
+ *   large tables these are streams (ps/nodes/sum_stream.h): who sends one may
+ *   have to wait for the shard; what others have to say to it leaves meanwhile.
  *
  * One owner; in a node with threads, its lock's. Pure.
  */
@@ -58,6 +60,8 @@ struct cache_options {
     /* Under barriers: sums of this node's own part stay where they are, since
      * its shard reads them there (shard_options.own). */
     bool own_stay;
+    /* As shard_options has it. */
+    uint64_t stream_bytes;
     /* Copies of tables of at most so many bytes of values have room for all
      * rows at once, as update_init has it. */
     uint64_t dense_bytes;
@@ -119,7 +123,8 @@ enum err cache_step(struct cache *c, const struct frame *f,
                     struct fault *fault);
 
 /* The next frame for the shard of @node into @bytes[room], complete but for the
- * stamp; 0 when there is none. @room >= cache_frame_bytes. */
+ * stamp; 0 when there is none, or none that may leave. @room >=
+ * cache_frame_bytes. */
 size_t cache_next(struct cache *c, uint32_t node, unsigned char *bytes,
                   size_t room);
 size_t cache_frame_bytes(const struct cache *c);

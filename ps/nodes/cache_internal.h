@@ -4,6 +4,7 @@
 #define PS_CACHE_INTERNAL_H
 
 #include "ps/nodes/cache.h"
+#include "ps/nodes/sum_stream.h"
 #include "ps/rows/rowset.h"
 
 struct cache_table {
@@ -24,6 +25,8 @@ struct cache_table {
 struct cache_cursor {
     bool busy;
     bool drain_due;
+    bool begun; /* it has been asked for sums: it may have passed a table */
+    bool said;  /* of `table`, a stream: the shard knows that all have left */
     uint32_t table;
     bool walking; /* `walk` is in `table` */
     bool found;   /* `row` is the walk's next and not sent yet */
@@ -59,6 +62,12 @@ struct want {
     uint64_t row;
 };
 
+/* A stream to a shard: sums that left and that it has taken, since the start.
+ */
+struct cache_stream {
+    uint64_t sent, taken;
+};
+
 struct cache_node {
     struct want *want; /* [wants] reads to be sent; room for all that may be */
     uint32_t wants;
@@ -66,6 +75,11 @@ struct cache_node {
     int64_t *clock;      /* [tables] what the shard has applied */
     uint64_t row_frames; /* FRAME_ROWS taken in this slice */
     uint32_t turn;       /* worker whose updates go next */
+    /* [tables] of sum_stream_rows; [workers * tables], of a block's first; and
+     * the slice in which the shard sets no limit. */
+    uint64_t *stream_rows;
+    struct cache_stream *stream;
+    uint64_t unlimited;
 };
 
 struct cache {
@@ -101,10 +115,26 @@ static inline void cache_forget_read(struct cache_worker *w, uint32_t table)
 /* Errors: ERR_NOMEM. */
 enum err cache_sums_init(struct cache *c);
 
-/* A frame of sums that have to leave for @node before the worker's clock or
- * drain; 0: none. */
+void cache_sums_deinit(struct cache *c);
+
+/* What a worker that ends a clock or drains has to say to a shard next. */
+enum cache_next_sums {
+    CACHE_SUMS,       /* sums, or that all of a stream have left */
+    CACHE_NO_SUMS,    /* none: its clock or drain */
+    CACHE_SUMS_WAIT,  /* nothing, until the shard has taken more */
+    CACHE_SUMS_LATER, /* nothing, until another of its block has told its clock
+                       */
+};
+enum cache_next_sums cache_find_sums(const struct cache *c, uint32_t worker,
+                                     uint32_t node);
+
+/* After CACHE_SUMS, the frame. */
 size_t cache_send_sums(struct cache *c, uint32_t worker, uint32_t node,
                        unsigned char *bytes, size_t room);
+
+/* A shard has taken sums of a stream. */
+enum err cache_sums_taken(struct cache *c, const struct frame *f,
+                          struct fault *fault);
 
 /* A worker's sum of a row into a frame, with the version that it was computed
  * on; false when there is no room. */

@@ -21,6 +21,28 @@ static void init_blocks(const struct cache *c)
     }
 }
 
+/* Which tables are streams to a node, and accounts of them. */
+static enum err init_streams(const struct cache *c, uint32_t node)
+{
+    struct cache_node *n = &c->node[node];
+    uint32_t tables = c->opt.tables, workers = c->opt.workers;
+
+    n->stream_rows = mem_calloc(tables, sizeof(*n->stream_rows));
+    n->stream = mem_calloc((size_t)tables * workers, sizeof(*n->stream));
+    if (!n->stream_rows || !n->stream)
+        return ERR_NOMEM;
+    for (uint32_t t = 0; t < tables; t++) {
+        uint64_t first, count;
+
+        if (!c->table[t].shared || !c->opt.consistency->barrier)
+            continue;
+        shard_part(c->table[t].t, c->opt.nodes, workers, node, &first, &count);
+        n->stream_rows[t] =
+            sum_stream_rows(c->table[t].t, count, c->opt.stream_bytes);
+    }
+    return ERR_OK;
+}
+
 enum err cache_sums_init(struct cache *c)
 {
     uint32_t workers = c->opt.workers;
@@ -31,7 +53,19 @@ enum err cache_sums_init(struct cache *c)
     for (uint32_t t = 0; c->buffer && t < c->opt.tables; t++)
         for (uint32_t i = 0; c->table[t].shared && i < workers; i++)
             c->buffer[t * workers + i] = &c->opt.update[i][t];
+    for (uint32_t i = 0; i < c->opt.nodes; i++)
+        if (init_streams(c, i) != ERR_OK)
+            return ERR_NOMEM;
     return c->buffer ? ERR_OK : ERR_NOMEM;
+}
+
+void cache_sums_deinit(struct cache *c)
+{
+    mem_free(c->buffer);
+    for (uint32_t i = 0; c->node && i < c->opt.nodes; i++) {
+        mem_free(c->node[i].stream_rows);
+        mem_free(c->node[i].stream);
+    }
 }
 
 /* The buffers of the worker's block, block_workers of them. */
@@ -52,7 +86,7 @@ static bool any_has(const struct update *const buffer[], uint32_t n,
 
 /* The next row of the table that is @node's, that the worker's block has sums
  * of, and that was not sent. A worker that fails clears its buffer while the
- * walk is under way. */
+ * walk is under way, or a row waits. */
 static bool next_update(const struct cache *c, uint32_t worker, uint32_t node,
                         struct cache_cursor *at)
 {
@@ -60,8 +94,9 @@ static bool next_update(const struct cache *c, uint32_t worker, uint32_t node,
     uint32_t n = c->worker[worker].block_workers;
     uint64_t first, count;
 
-    if (at->found)
+    if (at->found && any_has(buffer, n, at->row))
         return true;
+    at->found = false;
     if (!at->walking) {
         shard_part(c->table[at->table].t, c->opt.nodes, c->opt.workers, node,
                    &first, &count);
@@ -92,23 +127,104 @@ static void add_block_sum(const struct cache *c, uint32_t worker,
     (void)added;
 }
 
+/* ---- streams ------------------------------------------------------------- */
+
+static struct cache_stream *stream_of(const struct cache *c, uint32_t worker,
+                                      uint32_t node, uint32_t table)
+{
+    uint32_t block = c->worker[worker].block;
+
+    return &c->node[node].stream[(size_t)block * c->opt.tables + table];
+}
+
+static uint64_t slice_of(const struct cache *c, const struct cache_worker *w)
+{
+    return w->drained ? w->drain_slice : c->slice;
+}
+
+/* Sums of a table that may leave for the shard now. Those of a table that ends
+ * its clock alone leave in any case (ps/nodes/sum_stream.h says why). */
+static uint64_t may_leave(const struct cache *c, uint32_t worker, uint32_t node,
+                          uint32_t table)
+{
+    const struct cache_worker *w = &c->worker[worker];
+    const struct cache_node *n = &c->node[node];
+    const struct cache_stream *stream = stream_of(c, worker, node, table);
+    uint64_t under_way = stream->sent - stream->taken;
+
+    if (n->stream_rows[table] == 0 || n->unlimited == slice_of(c, w) ||
+        (!w->drained && w->ends == table))
+        return UINT64_MAX;
+    return under_way < n->stream_rows[table] ? n->stream_rows[table] - under_way
+                                             : 0;
+}
+
+enum err cache_sums_taken(struct cache *c, const struct frame *f,
+                          struct fault *fault)
+{
+    uint32_t first = c->opt.node * c->opt.workers;
+    struct cache_node *n = &c->node[f->from];
+    struct cache_stream *stream;
+
+    if (f->table == FRAME_ALL_TABLES) {
+        n->unlimited = f->slice;
+        return ERR_OK;
+    }
+    if (f->table >= c->opt.tables || n->stream_rows[f->table] == 0 ||
+        f->worker - first >= c->opt.workers ||
+        c->worker[f->worker - first].block != f->worker - first)
+        return fault_set(fault, ERR_PROTO,
+                         "taken frame of node %u: of no stream of this node",
+                         f->from);
+    stream = stream_of(c, f->worker - first, f->from, f->table);
+    if (f->through < stream->taken || f->through > stream->sent)
+        return fault_set(fault, ERR_PROTO,
+                         "taken frame of node %u: of %llu sums, and %llu to "
+                         "%llu may have been",
+                         f->from, (unsigned long long)f->through,
+                         (unsigned long long)stream->taken,
+                         (unsigned long long)stream->sent);
+    stream->taken = f->through;
+    return ERR_OK;
+}
+
+/* Says how far the rows have left that the frame is of. */
+static void say_passed(const struct cache *c, uint32_t worker, uint32_t node,
+                       struct frame_writer *w)
+{
+    struct cache_cursor *at = &c->worker[worker].cursor[node];
+    uint64_t first, count;
+
+    at->said = !next_update(c, worker, node, at);
+    shard_part(c->table[at->table].t, c->opt.nodes, c->opt.workers, node,
+               &first, &count);
+    frame_set_through(w, at->said ? first + count : at->row);
+    stream_of(c, worker, node, at->table)->sent += w->count;
+}
+
+/* ---- frames -------------------------------------------------------------- */
+
 /* Of the clock that the worker has ended, or in which it drains. */
-static size_t send_updates(struct cache *c, uint32_t worker, uint32_t node,
-                           unsigned char *bytes, size_t room)
+size_t cache_send_sums(struct cache *c, uint32_t worker, uint32_t node,
+                       unsigned char *bytes, size_t room)
 {
     const struct cache_worker *self = &c->worker[worker];
     struct cache_cursor *at = &c->worker[worker].cursor[node];
+    uint64_t most = may_leave(c, worker, node, at->table);
     struct frame_writer w;
 
     cache_begin_sums(c, self->block, at->table,
                      cache_clock(c, worker, at->table) - !self->drained, &w,
                      bytes, room);
-    while (frame_fits(&w) && next_update(c, worker, node, at)) {
+    while (w.count < most && frame_fits(&w) &&
+           next_update(c, worker, node, at)) {
         add_block_sum(c, worker, at->table, at->row, &w);
         at->found = false;
     }
+    if (c->node[node].stream_rows[at->table])
+        say_passed(c, worker, node, &w);
+    assert(w.count > 0 || at->said);
     c->stats.updates += w.count;
-    assert(w.count > 0);
     return frame_end(&w);
 }
 
@@ -140,19 +256,43 @@ static bool is_last(const struct cache *c, uint32_t worker, uint32_t node,
     return true;
 }
 
-size_t cache_send_sums(struct cache *c, uint32_t worker, uint32_t node,
-                       unsigned char *bytes, size_t room)
+/* Whether another worker of the block is under way to its clock: tables that it
+ * passed as not the last of the block would be nobody's. */
+static bool is_overtaking(const struct cache *c, uint32_t worker, uint32_t node)
+{
+    const struct cache_worker *w = &c->worker[worker];
+
+    if (!c->opt.consistency->barrier)
+        return false;
+    for (uint32_t i = w->block; i < w->block + w->block_workers; i++)
+        if (i != worker && c->worker[i].cursor[node].busy &&
+            c->worker[i].cursor[node].begun)
+            return true;
+    return false;
+}
+
+enum cache_next_sums cache_find_sums(const struct cache *c, uint32_t worker,
+                                     uint32_t node)
 {
     const struct cache_worker *w = &c->worker[worker];
     struct cache_cursor *at = &c->worker[worker].cursor[node];
 
+    if (is_overtaking(c, worker, node))
+        return CACHE_SUMS_LATER;
+    at->begun = true;
     if (c->opt.own_stay && node == c->opt.node)
-        return 0;
-    for (; at->table < c->opt.tables; at->table++, at->walking = false)
-        if (c->table[at->table].shared &&
-            (w->drained || cache_ends(w, at->table)) &&
-            is_last(c, worker, node, at->table) &&
-            next_update(c, worker, node, at))
-            return send_updates(c, worker, node, bytes, room);
-    return 0;
+        return CACHE_NO_SUMS;
+    for (; at->table < c->opt.tables;
+         at->table++, at->walking = at->said = false) {
+        if (!c->table[at->table].shared ||
+            !(w->drained || cache_ends(w, at->table)) ||
+            !is_last(c, worker, node, at->table))
+            continue;
+        if (next_update(c, worker, node, at))
+            return may_leave(c, worker, node, at->table) ? CACHE_SUMS
+                                                         : CACHE_SUMS_WAIT;
+        if (c->node[node].stream_rows[at->table] && !at->said)
+            return CACHE_SUMS;
+    }
+    return CACHE_NO_SUMS;
 }

@@ -95,6 +95,8 @@ enum err cache_step(struct cache *c, const struct frame *f, struct fault *fault)
 {
     if (f->from >= c->opt.nodes)
         return refuse(fault, f, "of a node that there is not");
+    if (f->kind == FRAME_TAKEN) /* whatever the slice */
+        return cache_sums_taken(c, f, fault);
     if (f->kind != FRAME_ROWS && f->kind != FRAME_CLOCKS)
         return refuse(fault, f, "not for a client");
     if (f->slice < c->slice)
@@ -179,20 +181,24 @@ static size_t send_clock(struct cache *c, uint32_t worker, uint32_t node,
     return frame_end(&writer);
 }
 
-/* A worker's updates for @node, then its clock. */
-static size_t send_of_worker(struct cache *c, uint32_t worker, uint32_t node,
-                             unsigned char *bytes, size_t room)
+/* The first row that is wanted and may be asked for; n->wants: none. The shard
+ * is to know of a worker's clock first: one that has ended it may wait with
+ * sums. */
+static uint32_t first_want(const struct cache *c, uint32_t node)
 {
-    size_t n = cache_send_sums(c, worker, node, bytes, room);
+    const struct cache_node *n = &c->node[node];
+    uint32_t i = 0;
 
-    return n ? n : send_clock(c, worker, node, bytes, room);
+    while (i < n->wants && c->worker[n->want[i].worker].cursor[node].busy)
+        i++;
+    return i;
 }
 
-/* The first wanted row, and the others of its worker and table. */
-static size_t send_reads(struct cache *c, struct cache_node *n,
+/* Wanted row @first, and the others of its worker and table. */
+static size_t send_reads(struct cache *c, struct cache_node *n, uint32_t first,
                          unsigned char *bytes, size_t room)
 {
-    struct want like = n->want[0];
+    struct want like = n->want[first];
     struct frame f = {.kind = FRAME_READ,
                       .flags = c->opt.half ? FRAME_HALF : 0,
                       .slice = c->slice,
@@ -200,10 +206,10 @@ static size_t send_reads(struct cache *c, struct cache_node *n,
                       .worker = c->opt.node * c->opt.workers + like.worker,
                       .clock = cache_clock(c, like.worker, like.table)};
     struct frame_writer w;
-    uint32_t kept = 0;
+    uint32_t kept = first;
 
     frame_begin(&w, &f, bytes, room);
-    for (uint32_t i = 0; i < n->wants; i++) {
+    for (uint32_t i = first; i < n->wants; i++) {
         struct want want = n->want[i];
         bool same = want.table == like.table && want.worker == like.worker;
 
@@ -222,10 +228,7 @@ static size_t send_drain(struct cache *c, uint32_t worker, uint32_t node,
                       .worker = c->opt.node * c->opt.workers + worker,
                       .clock = c->worker[worker].all};
     struct frame_writer w;
-    size_t n = cache_send_sums(c, worker, node, bytes, room);
 
-    if (n)
-        return n;
     c->worker[worker].cursor[node].drain_due = false;
     frame_begin(&w, &f, bytes, room);
     return frame_end(&w);
@@ -242,38 +245,64 @@ static void pass_turn(const struct cache *c, struct cache_node *n,
     n->turn = stays ? worker : (worker + 1) % c->opt.workers;
 }
 
+static bool may_say(enum cache_next_sums next)
+{
+    return next == CACHE_SUMS || next == CACHE_NO_SUMS;
+}
+
+/* A worker whose sums, clock or drain may leave for @node: in turn of those
+ * that end a clock; else of those that drain. UINT32_MAX: none. */
+static uint32_t next_worker(const struct cache *c, uint32_t node, bool drains,
+                            enum cache_next_sums *next)
+{
+    uint32_t turn = drains ? 0 : c->node[node].turn;
+
+    for (uint32_t i = 0; i < c->opt.workers; i++) {
+        uint32_t worker = (turn + i) % c->opt.workers;
+        const struct cache_cursor *at = &c->worker[worker].cursor[node];
+
+        if (!(drains ? at->drain_due : at->busy))
+            continue;
+        *next = cache_find_sums(c, worker, node);
+        if (may_say(*next))
+            return worker;
+    }
+    return UINT32_MAX;
+}
+
 size_t cache_next(struct cache *c, uint32_t node, unsigned char *bytes,
                   size_t room)
 {
     struct cache_node *n = &c->node[node];
-    size_t bytes_sent;
+    enum cache_next_sums next;
+    uint32_t worker, want;
+    size_t size;
 
     assert(node < c->opt.nodes && room >= cache_frame_bytes(c));
-    for (uint32_t i = 0; i < c->opt.workers; i++) {
-        uint32_t worker = (n->turn + i) % c->opt.workers;
-
-        if (!c->worker[worker].cursor[node].busy)
-            continue;
-        bytes_sent = send_of_worker(c, worker, node, bytes, room);
+    worker = next_worker(c, node, false, &next);
+    if (worker < c->opt.workers) {
+        size = next == CACHE_SUMS
+                   ? cache_send_sums(c, worker, node, bytes, room)
+                   : send_clock(c, worker, node, bytes, room);
         pass_turn(c, n, worker, node);
-        return bytes_sent;
+        return size;
     }
-    if (n->wants)
-        return send_reads(c, n, bytes, room);
-    for (uint32_t i = 0; i < c->opt.workers; i++)
-        if (c->worker[i].cursor[node].drain_due)
-            return send_drain(c, i, node, bytes, room);
-    return 0;
+    want = first_want(c, node);
+    if (want < n->wants)
+        return send_reads(c, n, want, bytes, room);
+    worker = next_worker(c, node, true, &next);
+    if (worker == UINT32_MAX)
+        return 0;
+    return next == CACHE_SUMS ? cache_send_sums(c, worker, node, bytes, room)
+                              : send_drain(c, worker, node, bytes, room);
 }
 
 bool cache_has_next(const struct cache *c, uint32_t node)
 {
+    enum cache_next_sums next;
+
     assert(node < c->opt.nodes);
-    if (c->node[node].wants)
-        return true;
-    for (uint32_t i = 0; i < c->opt.workers; i++)
-        if (c->worker[i].cursor[node].busy ||
-            c->worker[i].cursor[node].drain_due)
-            return true;
-    return false;
+    return first_want(c, node) < c->node[node].wants ||
+           next_worker(c, node, false, &next) < c->opt.workers ||
+           next_worker(c, node, true, &next) < c->opt.workers;
 }

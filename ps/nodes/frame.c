@@ -52,7 +52,8 @@ static const struct kind {
     [FRAME_ACK] = {"ack", 0, {FIELD(through)}},
     [FRAME_UPDATE] = {"update",
                       VALUES,
-                      {FIELD(table), FIELD(worker), FIELD(clock)}},
+                      {FIELD(table), FIELD(worker), FIELD(clock),
+                       FIELD(through)}},
     [FRAME_CLOCK] = {"clock",
                      0,
                      {FIELD(table), FIELD(worker), FIELD(clock), FIELD(seconds),
@@ -83,6 +84,7 @@ static const struct kind {
     [FRAME_FAIL] = {"fail", 0, {FIELD(code)}},
     [FRAME_EXPECT] = {"expect", 1u << FRAME_I32, {FIELD(table)}},
     [FRAME_PLACED] = {"placed", 0, {FIELD(layout)}},
+    [FRAME_TAKEN] = {"taken", 0, {FIELD(table), FIELD(worker), FIELD(through)}},
 };
 
 const char *frame_kind_name(unsigned kind)
@@ -284,6 +286,18 @@ void *frame_add_place(struct frame_writer *w, uint64_t row, uint32_t version)
     if (at && w->flags & FRAME_VERSIONS)
         bytes_put32(at - 4, version);
     return at;
+}
+
+void frame_set_through(struct frame_writer *w, uint64_t through)
+{
+    const struct field *field = kinds[w->bytes[AT_KIND]].field;
+    size_t at = FRAME_HEADER_BYTES;
+
+    for (; field->at != offsetof(struct frame, through); field++) {
+        assert(field->bytes);
+        at += field->bytes;
+    }
+    bytes_put64(w->bytes + at, through);
 }
 
 size_t frame_end(struct frame_writer *w)

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 enum {
-    FRAME_VERSION = 2,
+    FRAME_VERSION = 3,
     FRAME_HEADER_BYTES = 40,
     FRAME_FIXED_BYTES_MAX = FRAME_HEADER_BYTES + 48,
     FRAME_BYTES_MAX = 64 << 20
@@ -35,7 +35,9 @@ enum {
 enum frame_kind {
     FRAME_HELLO = 1, /* who I am: nodes, workers, layout, options */
     FRAME_ACK,       /* through: all up to this sequence number came */
-    FRAME_UPDATE,    /* table, worker, clock; rows with sums */
+    FRAME_UPDATE,    /* table, worker, clock; through: of a stream, all rows
+                      * below have left (ps/nodes/sum_stream.h), else 0; rows
+                      * with sums */
     FRAME_CLOCK,     /* table (or all), worker, clock, seconds: it has ended;
                       * through: ROWS frames of this slice that had come */
     FRAME_READ,      /* table, worker, clock; rows */
@@ -56,6 +58,9 @@ enum frame_kind {
     FRAME_FAIL,      /* code: the slice has failed in a worker */
     FRAME_EXPECT,    /* table; rows that the node will touch, how often */
     FRAME_PLACED,    /* layout: of where rows lie now, in all tables */
+    FRAME_TAKEN,     /* table, worker; through: sums of its stream that were
+                      * taken since the start; of all tables: this slice has
+                      * no limits */
     FRAME_KIND_COUNT
 };
 
@@ -157,6 +162,9 @@ bool frame_add_version(struct frame_writer *w, uint64_t row, uint32_t version,
  * writes the values itself: @width of the frame's type, not FRAME_F16, at the
  * place that is returned, which may lie on any byte. NULL: no room. */
 void *frame_add_place(struct frame_writer *w, uint64_t row, uint32_t version);
+
+/* Of a kind that has it: `through`, which may be known only now. */
+void frame_set_through(struct frame_writer *w, uint64_t through);
 
 /* Completes the header; returns the frame's bytes. */
 size_t frame_end(struct frame_writer *w);

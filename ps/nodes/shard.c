@@ -53,9 +53,14 @@ uint64_t shard_layout(const struct table table[], uint32_t tables)
 
 static void free_worker(struct shard *s, struct shard_worker *w)
 {
-    for (uint32_t t = 0; w->sum && t < s->opt.tables; t++)
-        update_deinit(&w->sum[t]);
+    for (uint32_t t = 0; t < s->opt.tables; t++) {
+        if (w->sum && w->sum[t].rows)
+            update_deinit(&w->sum[t]);
+        if (w->stream)
+            sum_stream_deinit(&w->stream[t]);
+    }
     mem_free(w->sum);
+    mem_free(w->stream);
     mem_free(w->extra);
     mem_free(w->through);
 }
@@ -93,6 +98,7 @@ void shard_free(struct shard *s)
     mem_free(s->status);
     mem_free(s->buffer);
     mem_free(s->buffer_at);
+    mem_free(s->stream);
     mem_free(s->values);
     mem_free(s);
 }
@@ -113,11 +119,30 @@ static enum err init_tables(struct shard *s)
         shard_part(t->t, o->nodes, o->workers, o->node, &t->first, &t->count);
         if (t->t->value_bytes > s->value_bytes_max)
             s->value_bytes_max = t->t->value_bytes;
+        t->stream_rows = o->consistency->barrier
+                             ? sum_stream_rows(t->t, t->count, o->stream_bytes)
+                             : 0;
+        s->streams |= t->stream_rows > 0;
         if (rowset_init(&t->changed, t->count) != ERR_OK ||
             shard_versions_init(s, t) != ERR_OK)
             return ERR_NOMEM;
     }
     return shard_frame_bytes(s) <= FRAME_BYTES_MAX ? ERR_OK : ERR_INVAL;
+}
+
+/* Where sums of a table are kept. */
+static enum err init_sums(const struct shard *s, struct shard_worker *w,
+                          uint32_t table)
+{
+    const struct shard_table *t = &s->table[table];
+
+    if (!t->shared || !t->count)
+        return ERR_OK;
+    if (t->stream_rows)
+        return sum_stream_init(&w->stream[table], t->count, t->t->value_bytes,
+                               t->stream_rows);
+    return update_init(&w->sum[table], t->count, t->t->value_bytes,
+                       s->opt.dense_bytes);
 }
 
 static enum err init_worker(const struct shard *s, struct shard_worker *w)
@@ -129,15 +154,13 @@ static enum err init_worker(const struct shard *s, struct shard_worker *w)
     if (!shard_sums_come(s, (uint32_t)(w - s->worker)))
         return ERR_OK;
     w->sum = mem_calloc(s->opt.tables, sizeof(*w->sum));
-    for (uint32_t i = 0; w->sum && i < s->opt.tables; i++) {
-        const struct shard_table *t = &s->table[i];
-
-        if (t->shared && t->count &&
-            update_init(&w->sum[i], t->count, t->t->value_bytes,
-                        s->opt.dense_bytes) != ERR_OK)
+    w->stream = mem_calloc(s->opt.tables, sizeof(*w->stream));
+    if (!w->sum || !w->stream)
+        return ERR_NOMEM;
+    for (uint32_t i = 0; i < s->opt.tables; i++)
+        if (init_sums(s, w, i) != ERR_OK)
             return ERR_NOMEM;
-    }
-    return w->sum ? ERR_OK : ERR_NOMEM;
+    return ERR_OK;
 }
 
 static enum err init_node(const struct shard *s, struct shard_node *n)
@@ -167,8 +190,9 @@ static enum err init_parts(struct shard *s)
     s->status = mem_calloc(s->workers, sizeof(*s->status));
     s->buffer = mem_calloc(s->workers, sizeof(const struct update *));
     s->buffer_at = mem_calloc(s->workers, sizeof(*s->buffer_at));
+    s->stream = mem_calloc(s->workers, sizeof(struct sum_stream *));
     if (!s->table || !s->worker || !s->node || !s->status || !s->buffer ||
-        !s->buffer_at)
+        !s->buffer_at || !s->stream)
         return ERR_NOMEM;
     err = init_tables(s);
     for (uint32_t i = 0; i < s->workers && !err; i++)
@@ -442,6 +466,8 @@ size_t shard_next(struct shard *s, uint32_t node, unsigned char *bytes,
     assert(node < s->opt.nodes && room >= shard_frame_bytes(s));
     if (node == s->opt.control && s->dones)
         return send_done(s, bytes, room);
+    if (n->taken_due)
+        return shard_sums_tell(s, n, bytes, room);
     if (find_answer(s, n, &index, &holds))
         return answer(s, n, index, holds, bytes, room);
     table = table_with_due(s, n);
@@ -463,6 +489,6 @@ bool shard_has_next(struct shard *s, uint32_t node)
 
     assert(node < s->opt.nodes);
     return (control && (s->dones || s->drained_due)) || n->any_clock_due ||
-           table_with_due(s, n) < s->opt.tables ||
+           n->taken_due || table_with_due(s, n) < s->opt.tables ||
            find_answer(s, n, &index, &holds);
 }

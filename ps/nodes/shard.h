@@ -15,7 +15,10 @@
  *   workers in the order of their tree (ps/rows/sum_tree.h), under a model
  * whose clocks are barriers (bsp: the result does not depend on who is faster);
  * else when they come, once for each worker's sum. Under barriers a node sends
- * the sums of each aligned block of its workers, in the name of the first.
+ * the sums of each aligned block of its workers, in the name of the first. Of
+ * large tables they come as streams (ps/nodes/sum_stream.h): a row is applied
+ * as soon as all have passed it, which is when nobody reads it any more: all
+ * workers have ended the table's clock.
  * - The table's clock here: all updates of clocks below are applied. It is the
  *   slowest worker's that has not drained. Under barriers and where rows are
  *   pushed, nodes are told when it moves.
@@ -102,6 +105,8 @@ struct shard_options {
      * and node, at most 16 (ps/nodes/revision.h). */
     uint32_t snapshots_max;
     uint64_t dense_bytes; /* of update_init, for sums under barriers */
+    /* Of sum_stream_rows, alike in all nodes; 0: no streams. */
+    uint64_t stream_bytes;
     /* Borrowed; NULL, or under barriers what worker i of this node has added to
      * table t: own[i][t], for every shared table. Then no frame of this node
      * brings its sums; they are read there when a clock is applied. */
@@ -164,6 +169,8 @@ struct shard_stats {
     uint64_t pushes;  /* rows sent that nobody had asked for */
     uint64_t early;   /* of these, before the clock moved */
     uint64_t waiting; /* rows asked for that wait now */
+    /* Sums that streams keep now, and the most that they have kept. */
+    uint64_t kept, kept_peak;
     /* Row versions, over all tables. */
     uint64_t snapshots, snapshots_peak, snapshots_missed;
 };

@@ -5,6 +5,7 @@
 
 #include "ps/nodes/revision.h"
 #include "ps/nodes/shard.h"
+#include "ps/nodes/sum_stream.h"
 #include "ps/rows/rowset.h"
 #include "ps/rows/update.h"
 
@@ -21,8 +22,10 @@ struct shard_worker {
     /* Under barriers, of one that begins a block of its node's, [tables]: the
      * block's sums that are not applied yet, by rows of this shard's part. None
      * elsewhere, for tables that are not shared, and of a node's own where they
-     * stay with the workers. */
+     * stay with the workers. Of a table that has streams it is empty, and they
+     * are in its stream. */
     struct update *sum;
+    struct sum_stream *stream; /* [tables] beside `sum` */
 };
 
 struct shard_table {
@@ -32,6 +35,9 @@ struct shard_table {
     bool own_clock;        /* MLT_OWN_CLOCK */
     uint64_t first, count; /* this node's rows */
     int64_t clock;
+    /* Sums that a stream may be ahead, 0: none has a limit; and rows of the
+     * present clock that are applied, those below by row - first. */
+    uint64_t stream_rows, applied;
     struct rowset changed;     /* by row - first, since the clock last moved */
     struct revision *revision; /* of rows by row - first; NULL: no versions */
     /* Where rows may be pushed early: [count] how far each row has moved since
@@ -63,6 +69,8 @@ struct shard_node {
     uint64_t *early_row;  /* [tables] */
     bool *clock_due;      /* [tables] */
     bool any_clock_due;
+    bool taken_due;      /* it is to be told of sums that were taken */
+    bool unlimited_due;  /* ... or that there is no limit now */
     bool half;           /* wants FRAME_F16 */
     uint64_t row_frames; /* FRAME_ROWS sent in this slice */
 };
@@ -76,6 +84,9 @@ struct shard {
     struct worker_status *status; /* [workers] scratch of a question */
     const struct update **buffer; /* scratch of a sum: [workers] */
     uint32_t *buffer_at;          /* ... and whose they are */
+    struct sum_stream **stream;   /* the same of streams: [workers] */
+    bool streams;                 /* some table has them */
+    bool unlimited;               /* in this slice they have no limit */
     unsigned char *values;        /* scratch: RULE_ROW_BATCH widest rows */
     uint32_t value_bytes_max;
     bool notifies; /* nodes are told when a clock moves */
@@ -110,8 +121,25 @@ bool shard_sums_come(const struct shard *s, uint32_t worker);
  * go. */
 const char *shard_sums_refused(const struct shard *s, const struct frame *f);
 
-/* Keeps those of a frame. */
+/* The same of its rows, which are this shard's: of a stream they come in order.
+ */
+bool shard_sums_in_order(const struct shard *s, const struct frame *f);
+
+/* Keeps those of a frame, or applies what may be. */
 void shard_sums_keep(struct shard *s, const struct frame *f);
+
+/* Applies what all streams of the table have passed. */
+void shard_sums_advance(struct shard *s, uint32_t table);
+
+/* A worker has ended the clock of a single table without MLT_OWN_CLOCK. */
+void shard_sums_lift(struct shard *s);
+
+/* A slice begins. */
+void shard_sums_begin(struct shard *s);
+
+/* A frame that tells @n what was taken, which it is to be told. */
+size_t shard_sums_tell(struct shard *s, struct shard_node *n,
+                       unsigned char *bytes, size_t room);
 
 /* The rule once a row, to the sum over all workers. Sums of the next clock
  * cannot have come yet, because nobody goes on before this shard has said that

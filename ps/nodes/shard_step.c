@@ -92,8 +92,10 @@ static void move_clock(struct shard *s, uint32_t table)
     int64_t clock = clock_of_table(s, table);
 
     assert(clock >= t->clock);
-    if (clock == t->clock)
+    if (clock == t->clock) {
+        shard_sums_advance(s, table);
         return;
+    }
     t->clock = clock;
     if (s->opt.consistency->barrier)
         shard_sums_apply(s, table);
@@ -189,13 +191,16 @@ static enum err check_update(const struct shard *s, const struct frame *f,
     t = s->table[f->table].t;
     if (!is_shared(s, f->table))
         return refuse(fault, f, "of no shared table");
-    if (!s->writable)
+    /* The end of a stream is told all the same. */
+    if (!s->writable && (f->count || !s->table[f->table].stream_rows))
         return refuse(fault, f, "to a branch that is kept");
     if (f->width != t->width || (f->values != frame_values_of(t->type, false) &&
                                  f->values != frame_values_of(t->type, true)))
         return refuse(fault, f, "of other values than the table has");
     if (!shard_versions_are_known(s, f))
         return refuse(fault, f, "of versions that its rows never had");
+    if (barrier && !shard_sums_in_order(s, f))
+        return refuse(fault, f, "of rows out of their order");
     return ERR_OK;
 }
 
@@ -262,6 +267,8 @@ static enum err take_clock(struct shard *s, const struct frame *f,
     if (f->through > s->node[f->from].row_frames)
         return refuse(fault, f, "of more rows than were sent");
     shard_versions_clock(s, f);
+    if (!all && !s->table[f->table].own_clock)
+        shard_sums_lift(s);
     if (all)
         end_all(s, w);
     else
@@ -346,6 +353,7 @@ static void begin_slice(struct shard *s, const struct frame *f, bool writable)
         w->tasks = 0;
     }
     shard_versions_begin(s);
+    shard_sums_begin(s);
     shard_early_begin(s);
     for (uint32_t i = 0; i < s->opt.nodes; i++)
         s->node[i].reads = 0;

@@ -66,6 +66,17 @@ static inline bool table_is_exclusive(const struct table *t)
     return t->access == MLT_EXCLUSIVE;
 }
 
+static inline bool table_is_shared(const struct table *t)
+{
+    return t->access == MLT_SHARED;
+}
+
+/* MLT_OWN_CLOCK. */
+static inline bool table_has_own_clock(const struct table *t)
+{
+    return t->flags & MLT_OWN_CLOCK;
+}
+
 static inline const struct rule_ops *table_rule(const struct table *t)
 {
     return t->rule;

@@ -2,6 +2,7 @@
 
 #include "ps/nodes/placement.h"
 #include "ps/nodes/shard.h"
+#include "ps/nodes/sum_stream.h"
 #include "ps/rows/slots.h"
 #include "ps/rows/sum_tree.h"
 #include "ps/rows/update.h"
@@ -48,18 +49,21 @@ static uint64_t memory_of_update(uint64_t rows, uint32_t value_bytes,
 uint64_t memory_of_sums(const struct ps_shape *shape, const struct table *t,
                         double touched)
 {
-    uint64_t bytes = 0, first, count;
+    uint64_t bytes = 0, first, count, limit, each;
     uint32_t end, workers = shape->workers;
 
+    shard_part(t, shape->nodes, workers, shape->node, &first, &count);
+    limit = sum_stream_rows(t, count, SUM_STREAM_BYTES);
     for (uint32_t node = 0; node < shape->nodes; node++) {
         end = (node + 1) * workers;
-        shard_part(t, shape->nodes, workers, shape->node, &first, &count);
         for (uint32_t i = node * workers; node != shape->node && i < end;
              i += sum_tree_block(i, end))
-            if (count)
-                bytes +=
+            if (count) {
+                each =
                     memory_of_update(count, t->value_bytes,
                                      fmin(1, touched * sum_tree_block(i, end)));
+                bytes += limit ? sum_stream_bytes(t, limit) : each;
+            }
     }
     return bytes;
 }

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "ps/nodes/sum_stream.h"
 #include "ps/server/memory_plan.h"
 #include "ps/wire/comm_internal_io.h"
 
@@ -261,6 +262,7 @@ static enum err new_cores(struct comm *c)
                                   .rule = shape->rule,
                                   .options = shape_options(shape),
                                   .dense_bytes = SLOTS_DENSE_BYTES,
+                                  .stream_bytes = SUM_STREAM_BYTES,
                                   .rows = &comm_rows,
                                   .rows_self = c};
     struct cache_options cache = {.node = shape->node,
@@ -270,7 +272,8 @@ static enum err new_cores(struct comm *c)
                                   .tables = (uint32_t)shape->tables,
                                   .consistency = shape->consistency,
                                   .half = shape->float16,
-                                  .dense_bytes = SLOTS_DENSE_BYTES};
+                                  .dense_bytes = SLOTS_DENSE_BYTES,
+                                  .stream_bytes = SUM_STREAM_BYTES};
     enum err err = new_updates(c);
 
     assert(shape->worker);

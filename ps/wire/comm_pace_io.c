@@ -87,6 +87,7 @@ static void charge(struct comm *c, const struct frame *f, size_t n)
         break;
     case FRAME_ROWS:
     case FRAME_CLOCKS:
+    case FRAME_TAKEN:
         manager_charge(&c->manager, MANAGER_SERVER, n, now);
         break;
     default:

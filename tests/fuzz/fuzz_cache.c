@@ -36,6 +36,7 @@ static void open_world(struct cache_world *w, struct bytes_in *in)
                                 .half = in_chance(in),
                                 .update = &w->updates[0][0]};
 
+    opt.stream_bytes = in->left % 2;
     two_tables_open(w->table, in, 0);
     for (int i = 0; i < FUZZ_WORKERS; i++) {
         w->drained[i] = true;
@@ -82,6 +83,8 @@ static struct frame almost(struct cache_world *w, struct bytes_in *in)
         f.kind = (enum frame_kind)(1 + in_below(in, FRAME_KIND_COUNT - 1));
     if (odd & 32)
         f.from = (uint32_t)in_number(in);
+    if (odd & 64)
+        f.kind = FRAME_TAKEN, f.through = in_number(in);
     return f;
 }
 

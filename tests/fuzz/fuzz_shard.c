@@ -25,6 +25,7 @@ struct shard_world {
     struct shard_store store;
     struct shard *shard;
     uint64_t slice, op;
+    bool streams;
 };
 
 static void open_world(struct shard_world *w, struct bytes_in *in)
@@ -37,6 +38,8 @@ static void open_world(struct shard_world *w, struct bytes_in *in)
                                 .rows = &shard_store_rows,
                                 .rows_self = &w->store};
 
+    opt.stream_bytes = in->left % 2;
+    w->streams = opt.stream_bytes > 0;
     two_tables_open(w->table, in, in_chance(in) ? MLT_OWN_CLOCK : 0);
     must(shard_store_init(&w->store, &opt, 1 << 16, 0) == ERR_OK);
     must(shard_new(&opt, &w->shard) == ERR_OK);
@@ -128,6 +131,8 @@ static bool make(struct shard_world *w, struct bytes_in *in, struct frame *f,
                       : has_values(f->kind)   ? (const void *)values
                                               : NULL);
     }
+    if (f->kind == FRAME_UPDATE && w->streams)
+        frame_set_through(&writer, in_below(in, FUZZ_ROWS + 2));
     n = frame_end(&writer);
     frame_stamp(bytes, f->from, 0, 0);
     return frame_decode(bytes, n, f, NULL) == ERR_OK;

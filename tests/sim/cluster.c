@@ -5,6 +5,8 @@
 #include "ps/nodes/cache.h"
 #include "ps/nodes/link.h"
 #include "ps/nodes/manager.h"
+#include "ps/nodes/sum_stream.h"
+#include "ps/rows/sum_tree.h"
 #include "tests/sim/budget.h"
 #include "tests/sim/cluster_oracle.h"
 #include "tests/sim/shard_store.h"
@@ -98,7 +100,8 @@ struct cluster {
     struct sim_op op; /* the one under way */
     bool op_runs;
     uint64_t ops, slice;
-    int64_t clock; /* of the next slice */
+    uint64_t lifted; /* the latest slice in which streams may have no limit */
+    int64_t clock;   /* of the next slice */
     uint32_t next_branch;
     unsigned drained; /* nodes */
     bool slice_runs;
@@ -535,6 +538,9 @@ static void end_clock(struct cluster *c, struct sim_node *n,
     w->table = table_of_clock(c, w, w->ended++);
     if (w->clocks > 1 || w->table == FRAME_ALL_TABLES)
         w->clocks--; /* the last is one of all tables */
+    if (w->table != FRAME_ALL_TABLES &&
+        !(c->table[w->table].flags & MLT_OWN_CLOCK))
+        c->lifted = c->slice;
     cache_end_clock(n->cache, (uint32_t)(w - n->worker), w->table, 1e-3);
     oracle_end_clock(&c->oracle, w->index, w->table);
     w->phase = WAITS_TO_SEND;
@@ -604,6 +610,40 @@ static bool go_on(struct cluster *c, struct sim_node *n, struct sim_worker *w)
     }
 }
 
+/* Of two thirds of the clusters sums of most tables come as streams, of one row
+ * or of some. */
+static uint64_t stream_bytes(const struct cluster *c)
+{
+    uint64_t x = rng_mix(c->seed, 16);
+
+    return x % 3 == 0 ? 0 : x % 3 == 1 ? 1 : 1 + x / 3 % 400;
+}
+
+/* Sums that streams keep are not more than may be under way. */
+static void check_streams(struct cluster *c, const struct sim_node *n)
+{
+    struct shard_stats stats = shard_stats(n->shard);
+    uint64_t bound = 0, first, count, streams = 0;
+
+    for (uint32_t k = 0; k < c->nodes; k++)
+        for (uint32_t i = k * c->workers, end = i + c->workers; i < end;
+             i += sum_tree_block(i, end))
+            streams++;
+    for (uint32_t t = 0; t < ORACLE_TABLES; t++) {
+        shard_part(&c->table[t], c->nodes, c->workers, n->index, &first,
+                   &count);
+        bound +=
+            sum_stream_rows(&c->table[t], count, stream_bytes(c)) * streams;
+    }
+    if (stats.kept > bound && c->lifted != c->slice)
+        fail(c,
+             "node %u keeps %" PRIu64 " sums, and %" PRIu64 " at most may "
+             "be under way",
+             n->index, stats.kept, bound);
+    if (stats.kept_peak > c->out->kept)
+        c->out->kept = stats.kept_peak;
+}
+
 /* After something changed at a node: workers, then wires. */
 static void settle(struct cluster *c, struct sim_node *n)
 {
@@ -617,6 +657,7 @@ static void settle(struct cluster *c, struct sim_node *n)
         for (uint32_t i = 0; i < c->nodes; i++)
             pump(c, n->index, i);
     }
+    check_streams(c, n);
     if (stats.waiting > (uint64_t)SHARD_READS_MAX * c->nodes)
         fail(c, "node %u has %" PRIu64 " reads under way", n->index,
              stats.waiting);
@@ -870,6 +911,7 @@ static void take_frame(struct cluster *c, struct sim_node *n,
         return;
     case FRAME_ROWS:
     case FRAME_CLOCKS:
+    case FRAME_TAKEN:
         err = cache_step(n->cache, f, &fault);
         break;
     case FRAME_DONE:
@@ -908,7 +950,8 @@ static void arrive(struct cluster *c, const struct event *e)
         return;
     take_frame(c, n, &f);
     drive(c);
-    if (f.kind == FRAME_CLOCK || f.kind == FRAME_DRAIN || f.kind == FRAME_BEGIN)
+    if (f.kind == FRAME_CLOCK || f.kind == FRAME_DRAIN ||
+        f.kind == FRAME_BEGIN || (f.kind == FRAME_UPDATE && stream_bytes(c)))
         settle(c, n);
     else
         settle_wire(c, n, e->from);
@@ -995,6 +1038,7 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
                                 .consistency = c->model,
                                 .rule = c->rule,
                                 .dense_bytes = dense_bytes(c),
+                                .stream_bytes = stream_bytes(c),
                                 .rows = &shard_store_rows,
                                 .rows_self = &n->store};
     struct cache_options cache = {.node = index,
@@ -1004,7 +1048,8 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
                                   .tables = ORACLE_TABLES,
                                   .consistency = c->model,
                                   .half = c->half,
-                                  .dense_bytes = dense_bytes(c)};
+                                  .dense_bytes = dense_bytes(c),
+                                  .stream_bytes = stream_bytes(c)};
 
     n->index = index;
     n->worker = zeroed(c->workers, sizeof(*n->worker));

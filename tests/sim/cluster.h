@@ -46,6 +46,7 @@ struct cluster_result {
     uint64_t steps, frames, bytes, reads, waits, updates, pushes;
     uint64_t forks, forks_refused, slices, refused;
     struct staleness seen;
+    uint64_t kept; /* sums that a shard's streams kept, the most */
     uint64_t early, pushed_early; /* rows that left before they had to */
     uint64_t overused;
     double waited_s, waited_bytes; /* for the budget; what was used of it */

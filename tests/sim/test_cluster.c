@@ -35,6 +35,7 @@ static void add(struct cluster_result *sum, const struct cluster_result *r)
     sum->slices += r->slices;
     sum->refused += r->refused;
     sum->early += r->early;
+    sum->kept += r->kept;
     sum->pushed_early += r->pushed_early;
     sum->overused += r->overused;
     sum->waited_s += r->waited_s;
@@ -78,6 +79,7 @@ static void cluster_keeps_its_promises(void **state)
         return;
     assert_true(sum.reads && sum.waits && sum.pushes && sum.refused);
     assert_true(sum.early && sum.pushed_early && sum.waited_s > 0);
+    assert_true(sum.kept);
     assert_true(sum.forks_refused || seeds < SEEDS_FOR_ALL); /* it happens */
 }
 

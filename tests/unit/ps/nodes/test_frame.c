@@ -35,6 +35,12 @@ static struct frame sample(enum frame_kind kind)
         f.table = 1;
         f.worker = 6;
         f.clock = -2;
+        f.through = kind == FRAME_UPDATE ? UINT64_C(1) << 41 : 0;
+        break;
+    case FRAME_TAKEN:
+        f.table = 1;
+        f.worker = 6;
+        f.through = UINT64_C(1) << 42;
         break;
     case FRAME_CLOCK:
         f.table = FRAME_ALL_TABLES;
