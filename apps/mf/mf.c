@@ -59,7 +59,11 @@ static const char schema[] =
     "\"mean\": {\"enum\": [\"subtract\", \"factor\"],"
     " \"default\": \"subtract\", \"description\":"
     " \"the ratings' mean is subtracted from them, or each row's first value"
-    " begins at its root and is trained on\"}"
+    " begins at its root and is trained on\"},"
+    "\"parallel\": {\"enum\": [\"data\", \"loop\"],"
+    " \"default\": \"data\", \"description\":"
+    " \"data: workers add to items' rows at the same time; loop: no two work"
+    " on one row at a time, as if one did after the other, on one node\"}"
     "}}";
 /* clang-format on */
 
@@ -171,14 +175,17 @@ static int mf_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
             .rows = m->rows[side],
             .width = m->rank,
             .type = MLT_F32,
-            .access = side == MF_USERS ? MLT_EXCLUSIVE : MLT_SHARED,
+            .access =
+                side == MF_USERS || m->as_loop ? MLT_EXCLUSIVE : MLT_SHARED,
             .flags = MLT_NO_MOMENTUM,
             .chunk_bytes = chunk_bytes(m, side),
         };
 
         err = mlt_ps_table(ps, &opt, &m->table[side], error);
     }
-    return err || m->evaluate ? err : expect_all(m, ps, error);
+    if (err || m->evaluate)
+        return err;
+    return m->as_loop ? mf_loop_plan(m, ps, error) : expect_all(m, ps, error);
 }
 
 /* Where a row's first value begins: the product of both sides' is what ratings
@@ -232,6 +239,8 @@ static int mf_init(void *app, struct mlt_worker *w)
         return 0;
     init_side(m, w, MF_USERS);
     init_side(m, w, MF_ITEMS);
+    if (m->as_loop)
+        return 0;
     mlt_owned_rows(m->ps, m->table[MF_USERS], index, &first, &count);
     err = mf_share_init(&m->share[index], &m->train, first, count);
     if (atomic_fetch_sub(&m->to_share, 1) == 1)
@@ -412,7 +421,8 @@ static int predict(const struct mf *m, struct mlt_worker *w, uint64_t first,
         if (!err)
             *sum +=
                 mf_squared_error(n, m->rank, (const float *const *)c->known,
-                                 (const float *const *)c->known_item, c->value);
+                                 (const float *const *)c->known_item, c->value,
+                                 NULL);
     }
     return err;
 }
@@ -437,7 +447,8 @@ static int mf_run_clock(void *app, struct mlt_worker *w,
     if (ctx->type == MLT_CLOCK_TESTING)
         return report_errors(m, w, ctx->first, ctx->count);
     if (!m->evaluate)
-        return train_part(m, w, ctx->part);
+        return m->as_loop ? mf_loop_clock(m, w, ctx->part)
+                          : train_part(m, w, ctx->part);
     first = m->test.count * index / m->workers;
     end = m->test.count * (index + 1) / m->workers;
     return report_errors(m, w, first, end - first);
@@ -460,4 +471,5 @@ const struct mlt_app_ops app_mf = {
     .predict = mf_predict,
     .truth = mf_truth,
     .keep = mf_save,
+    .plan = mf_loop_text,
 };

@@ -2,6 +2,7 @@
  *
  *   mf_data.c   settings, ratings, rows      before any thread runs
  *   mf.c        tables, clocks               all workers, each its own share
+ *   mf_loop.c   training as a loop               the same
  *   mf_model.c  the saved model
  */
 #ifndef APPS_MF_APP_H
@@ -12,6 +13,7 @@
 #include "apps/mf/mf_layout.h"
 #include "base/fault.h"
 #include "mltune/app.h"
+#include "mltune/loop.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -61,6 +63,14 @@ struct mf_scratch {
     float value[MF_BLOCK];
 };
 
+/* What a loop goes over, until it has its own: rows of user and item, values;
+ * in an order drawn by the seed. */
+struct mf_pass {
+    uint64_t count;
+    uint32_t (*key)[MF_SIDES]; /* [count]: owned */
+    float *value;              /* [count]: owned */
+};
+
 struct mf {
     uint32_t rank;
     double lambda, mean;
@@ -69,6 +79,10 @@ struct mf {
     uint32_t parts; /* clocks a pass; 0 until the ratings are known: auto */
     uint64_t seed;
     bool evaluate, predict;
+    bool as_loop; /* trained as a loop: `pass` and `loop` in place of `train`
+                   * and `share` */
+    uint32_t time_parts; /* a worker, of the loop */
+    uint64_t samples;    /* training ratings */
     unsigned workers;
     char *summary; /* what the training ratings hold, as JSON: owned */
     uint64_t rows[MF_SIDES];
@@ -80,6 +94,9 @@ struct mf {
     struct mf_share *share;     /* [workers] */
     struct mf_scratch *scratch; /* [workers] */
     float *gradients;           /* what scratch.user_gradient points into */
+    struct mf_pass pass;
+    struct mlt_loop *loop;         /* owned */
+    struct mf_loop_scratch *ahead; /* [workers] owned; of a loop */
     mlt_table table[MF_SIDES];
     const struct mlt_ps *ps;
 };
@@ -96,6 +113,16 @@ int mf_columns(void *app, const struct mlt_column **column, uint32_t *count,
 int mf_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
                double *out);
 int mf_truth(void *app, uint64_t first, uint64_t count, double *out);
+
+/* Training as a loop (mf_loop.c): mf_loop_take chooses the clocks and the order
+ * of @pairs, which it copies; mf_loop_plan splits them, once the tables are
+ * declared; mf_loop_clock is clock @part of @w; mf_loop_text tells the plan.
+ * Errors: ERR_NOMEM; of the plan, with words, several nodes. */
+enum err mf_loop_take(struct mf *m, const struct mf_pairs *pairs);
+int mf_loop_plan(struct mf *m, struct mlt_ps *ps, struct mlt_error *error);
+int mf_loop_clock(const struct mf *m, struct mlt_worker *w, uint64_t part);
+const char *mf_loop_text(void *app);
+void mf_loop_free(struct mf *m);
 
 /* Takes the arrays of @r over as pairs: numbers become rows through @row,
  * values lose the offset. */

@@ -17,7 +17,7 @@ static const double default_fraction = 0.1;
 enum { SEED_OF_PARTS = 0x9a47 };
 
 /* Bytes of the arrays that are made of the loaded ones, at their peak. */
-enum { BYTES_A_RATING = 24 };
+enum { BYTES_A_RATING = 24, LOOP_BYTES_A_RATING = 32 };
 
 static void pairs_deinit(struct mf_pairs *p)
 {
@@ -45,6 +45,7 @@ void mf_close(void *app)
     ratings_deinit(&m->data);
     pairs_deinit(&m->test);
     mf_ratings_deinit(&m->train);
+    mf_loop_free(m);
     mem_free(m);
 }
 
@@ -192,9 +193,14 @@ static enum err arrange(struct mf *m, struct ratings *train,
         m->parts = clocks_for(pairs.count);
     if (m->parts > pairs.count)
         m->parts = (uint32_t)pairs.count;
-    err = mf_ratings_init(&m->train, pairs.count, pairs.row[MF_USERS],
-                          pairs.row[MF_ITEMS], pairs.value, m->rows[MF_ITEMS],
-                          m->parts, rng_mix(m->seed, SEED_OF_PARTS));
+    m->samples = pairs.count;
+    if (m->as_loop)
+        err = mf_loop_take(m, &pairs);
+    else
+        err = mf_ratings_init(&m->train, pairs.count, pairs.row[MF_USERS],
+                              pairs.row[MF_ITEMS], pairs.value,
+                              m->rows[MF_ITEMS], m->parts,
+                              rng_mix(m->seed, SEED_OF_PARTS));
     pairs_deinit(&pairs);
     return err;
 }
@@ -209,8 +215,10 @@ static enum err load_training(struct mf *m, const struct settings *s,
     if (!err)
         err = choose_test(s, &train, &test, f);
     if (!err) /* sorted, and then once more in the workers' shares */
-        err = data_memory_check(s->data, train.count * BYTES_A_RATING,
-                                data_memory_limit(), f);
+        err = data_memory_check(
+            s->data,
+            train.count * (m->as_loop ? LOOP_BYTES_A_RATING : BYTES_A_RATING),
+            data_memory_limit(), f);
     if (!err) {
         row[MF_USERS] = mem_alloc(train.users.count * sizeof(**row));
         row[MF_ITEMS] = mem_alloc(train.items.count * sizeof(**row));
@@ -236,6 +244,24 @@ static enum err read_mean(struct mf *m, const struct settings *s,
     if (m->factor || (word && strcmp(word, "subtract") == 0))
         return ERR_OK;
     return fault_set(f, ERR_INVAL, "mean: expected \"subtract\" or \"factor\"");
+}
+
+static enum err read_parallel(struct mf *m, const struct settings *s,
+                              struct fault *f)
+{
+    const json_t *parallel = json_object_get(s->json, "parallel");
+    const char *word = parallel ? json_string_value(parallel) : "data";
+
+    m->as_loop = word && strcmp(word, "loop") == 0 && !m->evaluate;
+    if (!word || (strcmp(word, "loop") != 0 && strcmp(word, "data") != 0))
+        return fault_set(f, ERR_INVAL,
+                         "parallel: expected \"data\" or \"loop\"");
+    if (m->as_loop && m->parts > MLT_LOOP_PARTS_MAX)
+        return fault_set(f, ERR_INVAL,
+                         "clock: %u clocks a pass, expected at most %d with "
+                         "\"parallel\": \"loop\"",
+                         m->parts, MLT_LOOP_PARTS_MAX);
+    return ERR_OK;
 }
 
 static enum err load(struct mf *m, const struct settings *s, struct fault *f)
@@ -267,6 +293,8 @@ static enum err open_mf(struct mf *m, const struct mlt_app_config *config,
     assert(m->rank >= 1 && m->rank <= MF_RANK_MAX);
     err = read_mean(m, &s, f);
     if (!err)
+        err = read_parallel(m, &s, f);
+    if (!err)
         err = load(m, &s, f);
     settings_deinit(&s);
     return err;
@@ -286,7 +314,7 @@ int mf_open(const struct mlt_app_config *config, struct mlt_app_info *info,
         return settings_fault(&f, error);
     }
     *info = (struct mlt_app_info){
-        .samples = m->evaluate ? m->data.count : m->train.count,
+        .samples = m->evaluate ? m->data.count : m->samples,
         .validation_samples = m->evaluate ? m->data.count : m->test.count,
         .order = MLT_ORDER_PARTS,
         .parts = m->evaluate ? 1 : m->parts,

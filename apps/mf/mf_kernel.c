@@ -49,13 +49,13 @@ double mf_train(const struct mf_block *b)
 }
 
 double mf_squared_error(size_t n, unsigned rank, const float *const user[],
-                        const float *const item[], const float value[])
+                        const float *const item[], const float value[], float slope[])
 {
 #if SIMD_HAS_16
     if (simd_16())
-        return mf_squared_error_16(n, rank, user, item, value);
+        return mf_squared_error_16(n, rank, user, item, value, slope);
 #endif
-    return mf_squared_error_8(n, rank, user, item, value);
+    return mf_squared_error_8(n, rank, user, item, value, slope);
 }
 
 /* ---- plain references ---------------------------------------------------- */
@@ -95,7 +95,8 @@ double mf_train_plain(const struct mf_block *b)
 
 double mf_squared_error_plain(size_t n, unsigned rank,
                               const float *const user[],
-                              const float *const item[], const float value[])
+                              const float *const item[], const float value[],
+                              float slope[])
 {
     double squares = 0;
 
@@ -103,6 +104,8 @@ double mf_squared_error_plain(size_t n, unsigned rank,
         double e = plain_error(rank, user[i], item[i], value[i]);
 
         squares += e * e;
+        if (slope)
+            slope[i] = (float)-e;
     }
     return squares;
 }

@@ -41,14 +41,15 @@ struct mf_block {
  * the rows as given). Cost: 2 n rank multiply-adds. */
 double mf_train(const struct mf_block *b);
 
-/* Sum of (value - L . R)^2 over @n pairs of rows. */
+/* Sum of e^2 over @n pairs of rows, as they are; @slope[n] receives -e of each,
+ * NULL: nothing. */
 double mf_squared_error(size_t n, unsigned rank, const float *const user[],
-                        const float *const item[], const float value[]);
+                        const float *const item[], const float value[], float slope[]);
 
 /* The plain references: in double, value by value. */
 double mf_train_plain(const struct mf_block *b);
 double mf_squared_error_plain(size_t n, unsigned rank,
                               const float *const user[],
-                              const float *const item[], const float value[]);
+                              const float *const item[], const float value[], float slope[]);
 
 #endif

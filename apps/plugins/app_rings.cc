@@ -134,7 +134,8 @@ const mlt_app_ops mltune_app = {
     nullptr, // predict
     nullptr, // truth
     nullptr, // keep: nothing of the data is in the model
-    nullptr  // save_kept
+    nullptr, // save_kept
+    nullptr  // plan
 };
 
 #ifdef PROGRAM

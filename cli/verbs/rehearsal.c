@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Members of `app` that name data; `vocab` is read by its application alone. */
 static const char *const members[] = {"data", "test"};
@@ -115,6 +116,24 @@ static enum err plan_memory(const struct run_config *c,
     return err || c->nodes == 1 ? err : check_memory(out, c->nodes, f);
 }
 
+/* @work: how the application splits its work, in lines, or NULL. */
+static void print_loaded(const struct run_config *c,
+                         const struct host_facts *facts,
+                         const struct mlt_ps_memory *memory, const char *work)
+{
+    printf("loaded    %" PRIu64 " samples, %" PRIu64
+           " for validation; %.4g MiB a branch\n",
+           facts->info.samples, facts->info.validation_samples,
+           mib(facts->branch_bytes));
+    print_memory(memory, c->nodes, HOST_MODELS_MIN);
+    for (const char *line = work; line && *line;) {
+        size_t n = strcspn(line, "\n");
+
+        printf("%-10s%.*s\n", line == work ? "work" : "", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
 static enum err open_all(const struct run_config *c,
                          const struct mlt_app_ops *app, bool aloud,
                          struct fault *f)
@@ -130,18 +149,13 @@ static enum err open_all(const struct run_config *c,
 
     if (!err)
         facts = *host_facts(host);
-    host_close(host);
-    json_decref(config);
     if (!err)
         err = plan_memory(c, &o, &memory, f);
-    if (err || !aloud)
-        return err;
-    printf("loaded    %" PRIu64 " samples, %" PRIu64
-           " for validation; %.4g MiB a branch\n",
-           facts.info.samples, facts.info.validation_samples,
-           mib(facts.branch_bytes));
-    print_memory(&memory, c->nodes, HOST_MODELS_MIN);
-    return ERR_OK;
+    if (!err && aloud)
+        print_loaded(c, &facts, &memory, host_work_plan(host));
+    host_close(host);
+    json_decref(config);
+    return err;
 }
 
 /* The application, and what @c names as data where that is no plug-in's own

@@ -37,8 +37,8 @@ extern "C" {
  * `truth`, for the further scores of `mltune eval`. Version 4 calls `columns`,
  * `predict` and `truth` while it trains, too, for the configuration's "metric".
  * Version 5 added `data` of struct mlt_app_info. Version 6 added `keep` and
- * `save_kept`. */
-#define MLT_APP_VERSION 6
+ * `save_kept`, version 7 `plan`. */
+#define MLT_APP_VERSION 7
 
 enum { MLT_DATA_MAX = 65536 }; /* bytes of mlt_app_info.data */
 
@@ -225,6 +225,11 @@ struct mlt_app_ops {
      * and of its object @json. NULL: copies of them all. */
     int (*save_kept)(const char *kept, const char *json, const char *dir,
                      struct mlt_error *err);
+
+    /* Since version 7, optional (NULL). How its work is split among workers, in
+     * words, for `mltune run --dry-run`: lines that end with a newline; NULL:
+     * nothing to say. The app's, until close. Called after declare. */
+    const char *(*plan)(void *app);
 };
 
 /* The application that a plug-in defines. (In C++, too, this declaration gives

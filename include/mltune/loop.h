@@ -186,7 +186,21 @@ MLT_API int mlt_loop_run(struct mlt_loop *loop, mlt_loop_body *body, void *arg);
 MLT_API int mlt_loop_pass(struct mlt_worker *w, struct mlt_loop *loop,
                           mlt_loop_body *body, void *arg);
 
-/* A total after a pass; the identity before the first. */
+/* A pass in steps, for an application whose clocks are shorter than a pass: in
+ * each step a worker has at most one part. Steps of a loop that is split in one
+ * or two dimensions may come in any order, and all of them are a pass; those of
+ * a wavefront come from 0 on. */
+MLT_API unsigned mlt_loop_steps(const struct mlt_loop *loop);
+
+/* One step, called by all workers, each with the same loop, step and body. They
+ * meet before and after it, and rows are where they were. Ends no clock: the
+ * caller does, or the runtime after run_clock; buffered updates go with it.
+ * Errors: as mlt_loop_pass. Misuse: a step that is none; `buffer`. */
+MLT_API int mlt_loop_step(struct mlt_worker *w, struct mlt_loop *loop,
+                          unsigned step, mlt_loop_body *body, void *arg);
+
+/* A total after a pass, or after a step: of that alone; the identity before the
+ * first. */
 MLT_API double mlt_loop_total(const struct mlt_loop *loop, unsigned total);
 
 /* ---- in a body ----------------------------------------------------------- */

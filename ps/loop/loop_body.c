@@ -67,6 +67,36 @@ static void give_rows(const struct mlt_block *b, unsigned touch, size_t n,
     (void)err;
 }
 
+/* Most loops' only case: rows updated in place, by one index. */
+static bool is_lent_by_index(const struct mlt_loop *l, unsigned touch)
+{
+    const struct loop_access *a = &l->nest.access[touch];
+
+    return l->written[touch] && a->axes == 1 &&
+           a->at[0].kind == MLT_SUBSCRIPT_INDEX && !a->buffered;
+}
+
+static void give_lent(const struct mlt_block *b, unsigned touch, size_t first,
+                      size_t n, void *out[])
+{
+    const struct loop_seat *seat = b->inside;
+    const struct mlt_loop *l = seat->loop;
+    const struct mlt_subscript *at = &l->nest.access[touch].at[0];
+    const struct lend_layout y = l->layout[touch];
+    const uint64_t in_chunk = (1ULL << y.row_shift) - 1;
+    unsigned char *const *chunk = seat->chunk[touch];
+    const uint32_t *key = b->key + first * l->nest.dims + at->dim;
+
+    for (size_t i = 0; i < n; i++, key += l->nest.dims) {
+        uint64_t row = (uint64_t)(*key + at->plus);
+        unsigned char *begin = chunk[row >> y.row_shift];
+
+        out[i] = __builtin_expect(!begin, 0)
+                     ? lend_chunk(b, touch, row)
+                     : begin + (row & in_chunk) * y.stride;
+    }
+}
+
 void mlt_loop_rows(const struct mlt_block *b, unsigned touch, size_t first,
                    size_t n, void *out[])
 {
@@ -79,6 +109,10 @@ void mlt_loop_rows(const struct mlt_block *b, unsigned touch, size_t first,
             "loop %s: rows of touch %u, table %s: it is buffered, depends "
             "on the data, or iterations are not the block's",
             l->name, touch, a->table);
+    if (is_lent_by_index(l, touch)) {
+        give_lent(b, touch, first, n, out);
+        return;
+    }
     while (n > 0) {
         size_t now = n < ROWS_AT_ONCE ? n : ROWS_AT_ONCE;
 
@@ -95,8 +129,7 @@ void *mlt_loop_row(const struct mlt_block *b, unsigned touch, size_t i)
     const struct loop_access *a = access_of(b, touch, "row");
     void *row;
 
-    if (l->written[touch] && a->axes == 1 && i < b->n &&
-        a->at[0].kind == MLT_SUBSCRIPT_INDEX)
+    if (is_lent_by_index(l, touch) && i < b->n)
         return lent_row(b, touch,
                         (uint64_t)(b->key[i * l->nest.dims + a->at[0].dim] +
                                    a->at[0].plus));

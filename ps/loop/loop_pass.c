@@ -13,6 +13,7 @@ struct loop_run {
     struct mlt_loop *loop;
     struct mlt_worker *worker;
     unsigned index;
+    bool ends_clocks; /* with buffered updates, in each step */
     mlt_loop_body *body;
     void *arg;
 };
@@ -122,7 +123,8 @@ static int run_step(const struct loop_run *r, unsigned step)
 {
     const struct mlt_loop *l = r->loop;
     bool takes_part = r->index < l->plan.workers;
-    uint64_t first = 0, left = 0, clocks = clocks_of(l, step), done = 0;
+    uint64_t first = 0, left = 0, done = 0;
+    uint64_t clocks = r->ends_clocks ? clocks_of(l, step) : 0;
     int err = ERR_OK;
 
     if (takes_part) {
@@ -149,8 +151,9 @@ static int run_step(const struct loop_run *r, unsigned step)
 
 /* ---- the pass ------------------------------------------------------------ */
 
-/* Nothing is lent yet: the branch may be another one than last time. */
-static void begin(const struct loop_run *r)
+/* Nothing is lent yet: the branch may be another one than last time. Steps
+ * before @step are over, on all workers. */
+static void begin(const struct loop_run *r, unsigned step)
 {
     const struct mlt_loop *l = r->loop;
     struct loop_seat *seat = &r->loop->seat[r->index];
@@ -161,7 +164,7 @@ static void begin(const struct loop_run *r)
         if (l->written[t] && l->first[t] == t)
             memset(seat->chunk[t], 0,
                    l->layout[t].chunks * sizeof(*seat->chunk[t]));
-    atomic_store_explicit(&seat->ended, 0, memory_order_release);
+    atomic_store_explicit(&seat->ended, step, memory_order_release);
 }
 
 static void combine_totals(struct mlt_loop *l)
@@ -179,28 +182,55 @@ static void combine_totals(struct mlt_loop *l)
     }
 }
 
-/* All are in this pass before any step begins, and out of it before any enters
- * the next: so `ended` always speaks of one pass. */
+/* Steps @first .. @first + @n - 1. All are here before any step begins, and out
+ * of them before any goes on: so `ended` always speaks of one pass. */
+static int run_steps(const struct loop_run *r, unsigned first, unsigned n)
+{
+    int err;
+
+    if (runtime_self() != r->worker)
+        ps_misuse("loop %s: a pass by a thread that is not this worker's",
+                  r->loop->name);
+    begin(r, first);
+    err = runtime_meet(r->worker);
+    for (unsigned i = 0; i < n && !err; i++)
+        err = run_step(r, first + i);
+    if (!err)
+        err = runtime_meet(r->worker);
+    if (err || r->loop->totals == 0)
+        return err;
+    if (r->index == 0)
+        combine_totals(r->loop);
+    return runtime_meet(r->worker);
+}
+
 int mlt_loop_pass(struct mlt_worker *w, struct mlt_loop *l, mlt_loop_body *body,
                   void *arg)
 {
-    struct loop_run r = {l, w, ps_worker_local(w), body, arg};
-    unsigned steps = schedule_steps(&l->schedule);
-    int err;
+    struct loop_run r = {l, w, ps_worker_local(w), true, body, arg};
+    int err = run_steps(&r, 0, schedule_steps(&l->schedule));
 
-    if (runtime_self() != w)
-        ps_misuse("mlt_loop_pass by a thread that is not this worker's");
-    begin(&r);
-    err = runtime_meet(w);
-    for (unsigned step = 0; step < steps && !err; step++)
-        err = run_step(&r, step);
-    if (!err)
-        err = runtime_meet(w);
-    if (!err && r.index == 0)
-        combine_totals(l);
-    if (!err)
-        err = runtime_meet(w);
     return err ? err : mlt_clock(w);
+}
+
+unsigned mlt_loop_steps(const struct mlt_loop *l)
+{
+    return schedule_steps(&l->schedule);
+}
+
+int mlt_loop_step(struct mlt_worker *w, struct mlt_loop *l, unsigned step,
+                  mlt_loop_body *body, void *arg)
+{
+    struct loop_run r = {l, w, ps_worker_local(w), false, body, arg};
+
+    if (step >= schedule_steps(&l->schedule))
+        ps_misuse("loop %s: step %u, of %u", l->name, step,
+                  schedule_steps(&l->schedule));
+    if (l->buffer)
+        ps_misuse("loop %s: a step ends no clock, so that none is after %llu "
+                  "iterations",
+                  l->name, (unsigned long long)l->buffer);
+    return run_steps(&r, step, 1);
 }
 
 struct run_args {

@@ -305,7 +305,8 @@ static void find_parts(struct loop_plan *p, unsigned time_parts)
         each = p->strategy == LOOP_2D ? RING_PARTS : WAVEFRONT_PARTS;
     p->space_parts = p->workers;
     p->time_parts = 1;
-    if (plan_has_time(p) && p->workers > 1)
+    /* One worker gains nothing from parts, but may be asked for steps. */
+    if (plan_has_time(p) && (p->workers > 1 || time_parts))
         p->time_parts = each * p->workers;
     if (p->time_parts > MLT_LOOP_PARTS_MAX) /* a multiple of the workers */
         p->time_parts = MLT_LOOP_PARTS_MAX / p->workers * p->workers;

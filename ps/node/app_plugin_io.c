@@ -12,7 +12,8 @@ enum {
     VERSION_PREDICTS = 2,
     VERSION_TRUTH = 3,
     VERSION_VALIDATES = 4,
-    VERSION_KEEPS = 6
+    VERSION_KEEPS = 6,
+    VERSION_PLANS = 7
 };
 
 bool app_predicts(const struct mlt_app_ops *ops)
@@ -34,6 +35,12 @@ bool app_validates(const struct mlt_app_ops *ops)
 bool app_keeps(const struct mlt_app_ops *ops)
 {
     return !ops->save || (ops->version >= VERSION_KEEPS && ops->keep);
+}
+
+bool app_plans(const struct mlt_app_ops *ops)
+{
+    assert(ops);
+    return ops->version >= VERSION_PLANS && ops->plan;
 }
 
 /* The first part that @ops lacks, or NULL. */

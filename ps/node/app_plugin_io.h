@@ -36,4 +36,7 @@ bool app_validates(const struct mlt_app_ops *ops);
  * nothing of them, or `keep` has kept it. */
 bool app_keeps(const struct mlt_app_ops *ops);
 
+/* Whether it may say how its work is split. */
+bool app_plans(const struct mlt_app_ops *ops);
+
 #endif

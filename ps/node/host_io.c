@@ -505,6 +505,13 @@ struct mlt_ps *host_ps(const struct host *h)
     return h->ps;
 }
 
+const char *host_work_plan(const struct host *h)
+{
+    const struct mlt_app_ops *app = h->facts.app;
+
+    return app_plans(app) ? app->plan(h->app) : NULL;
+}
+
 struct live_read *host_glance(const struct host *h)
 {
     return h->glance;

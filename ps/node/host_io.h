@@ -84,6 +84,10 @@ void host_close(struct host *h);
 const struct host_facts *host_facts(const struct host *h);
 struct mlt_ps *host_ps(const struct host *h);
 
+/* How the application splits its work among workers, in lines (mltune/app.h);
+ * NULL: it does not say. Borrowed until host_close. */
+const char *host_work_plan(const struct host *h);
+
 /* The reader of rows while a slice runs: to be begun while one does, to be
  * ended before the next one begins. */
 struct live_read *host_glance(const struct host *h);

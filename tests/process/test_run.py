@@ -485,6 +485,24 @@ class Refused(Case):
         self.assertEqual(json.loads(self.run_config(
             config, "--dry-run", "--json").out)["cluster"]["nodes"], 3)
 
+    def test_factors_as_a_loop(self):
+        """A dry run shows how the work is split; a run tunes and trains it;
+        several nodes are refused in words, as the dry run does."""
+        config = mf_config()
+        config["app"]["parallel"] = "loop"
+        config["cluster"] = {"workers": 2}
+        done = self.run_config(config, "--dry-run")
+        self.assert_code(done, 0)
+        self.assertRegex(done.out, r"work      loop mf: \d+ iterations over")
+        self.assertIn("strategy: two dimensions", done.out)
+        self.assertIn("  worker 1 | ", done.out)
+        done = self.run_config(config, "--json")
+        self.assert_code(done, 0)
+        config["cluster"]["nodes"] = 2
+        for more in (["--dry-run"], ["--state", "other"]):
+            done = self.run_config(config, *more)
+            self.refuse(done, 78, "loop mf: 2 nodes", "of one")
+
     def test_dry_run_tells_memory(self):
         """Of each node, by part; what does not fit is refused with the parts,
         and a run refuses it as well."""

@@ -482,6 +482,10 @@ static void mf_open_checks_its_settings(void **state)
         "{\"data\": \"gen:ratings\", \"clock\": \"soon\"}",
         "{\"data\": \"gen:ratings\", \"mean\": \"none\"}",
         "{\"data\": \"gen:ratings\", \"mean\": 3}",
+        "{\"data\": \"gen:ratings\", \"parallel\": \"ring\"}",
+        "{\"data\": \"gen:ratings\", \"parallel\": 1}",
+        "{\"data\": \"gen:ratings\", \"parallel\": \"loop\","
+        " \"clock\": 4097}",
         "{\"data\": \"gen:ratings\", \"clock\": 1.5}"};
     size_t i;
     void *app;
@@ -492,21 +496,17 @@ static void mf_open_checks_its_settings(void **state)
 }
 
 /* Every allocation that fails while opening is reported and undone. */
-static void mf_allocation_failure_leaves_nothing(void **state)
+static void check_allocation_failures(const char *settings)
 {
     int64_t before = mem_outstanding();
     int nth, failed = 1;
 
-    (void)state;
-    scratch_text("test", "1,1,3\n999,2,4\n");
     for (nth = 1; failed; nth++) {
         void *app = NULL;
         int err;
 
         mem_fail_at(nth, 0);
-        err = open_with("{\"data\": \"gen:ratings?users=20&items=20&ratings=90"
-                        "\", \"test\": \"test\"}",
-                        &app);
+        err = open_with(settings, &app);
         failed = mem_failed();
         mem_fail_at(0, 0);
         assert_int_equal(err, failed ? ERR_NOMEM : 0);
@@ -515,6 +515,16 @@ static void mf_allocation_failure_leaves_nothing(void **state)
         assert_int_equal(mem_outstanding(), before);
     }
     assert_true(nth > 20);
+}
+
+static void mf_allocation_failure_leaves_nothing(void **state)
+{
+    (void)state;
+    scratch_text("test", "1,1,3\n999,2,4\n");
+    check_allocation_failures("{\"data\": \"gen:ratings?users=20&items=20&"
+                              "ratings=90\", \"test\": \"test\"}");
+    check_allocation_failures("{\"data\": \"gen:ratings?users=20&items=20&"
+                              "ratings=90\", \"parallel\": \"loop\"}");
     app_mf.close(NULL);
 }
 

@@ -1,6 +1,7 @@
 /* Random loops on the workers of a real server, against a serial run. */
 #include "base/mem.h"
 #include "mltune/loop.h"
+#include "ps/loop/loop_internal.h"
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/loop_fixture.h"
@@ -125,6 +126,57 @@ static struct mlt_ps *start_job(struct job *job, const char *model)
     return ps;
 }
 
+/* ---- a pass in steps ----------------------------------------------------- */
+
+struct steps {
+    struct job *job;
+    struct mlt_loop *loop;
+    unsigned turn; /* steps from here on, and round: where any order will do */
+    double total[2];
+};
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static int run_steps(struct mlt_worker *w, void *arg)
+{
+    struct steps *s = arg;
+    unsigned n = mlt_loop_steps(s->loop);
+    int err = 0;
+
+    for (unsigned i = 0; i < n && !err; i++) {
+        unsigned step = (i + s->turn) % n;
+
+        err = mlt_loop_step(w, s->loop, step, random_body, s->job);
+        if (mlt_worker_index(w) == 0) {
+            s->total[0] += mlt_loop_total(s->loop, 0);
+            s->total[1] = larger(s->total[1], mlt_loop_total(s->loop, 1));
+        }
+        if (!err)
+            err = mlt_clock(w);
+    }
+    return err;
+}
+
+/* As an application's clocks do it: in an order of the caller's, but for a
+ * wavefront. */
+static void pass_in_steps(struct job *job, struct mlt_loop *loop, uint64_t seed)
+{
+    const struct loop_nest *n = &job->r.nest;
+    struct steps s = {job, loop, 0, {0, -1}};
+
+    if (!plan_is_wavefront(&loop->plan))
+        s.turn = (unsigned)(seed % mlt_loop_steps(loop));
+    assert_int_equal(mlt_ps_run(loop->ps, run_steps, &s), 0);
+    assert_true(s.total[0] ==
+                (double)n->iterations * ((double)n->iterations - 1) / 2);
+    assert_true(s.total[1] == (double)n->iterations - 1);
+}
+
+/* ---- against the serial run ---------------------------------------------- */
+
 /* The order that an ordered loop has; else that in which iterations began: of
  * two that touch a common row the one that ended first. */
 static void plain_pass(struct job *job)
@@ -179,11 +231,6 @@ static void compare(struct job *job, struct mlt_ps *ps, uint64_t seed)
     }
 }
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 static void check_random(struct job *job, const char *model, uint64_t seed)
 {
     static const struct mlt_total totals[2] = {{NULL, 0}, {larger, -1}};
@@ -207,10 +254,16 @@ static void check_random(struct job *job, const char *model, uint64_t seed)
     o.time_parts = job->r.time_parts;
     o.buffer = seed % 3 ? 0 : 1 + seed % 7;
     loop = loop_fixture_new(ps, &o);
-    for (int pass = 0; pass < 3; pass++) {
+    for (int pass = 0; pass < 4; pass++) {
         if (pass == 2) { /* the fork's first writes copy chunks */
             assert_int_equal(ps_fork(ps, BRANCH, 0, BRANCH_TRAINING), ERR_OK);
             assert_int_equal(ps_activate(ps, BRANCH), ERR_OK);
+        }
+        if (pass == 3 && o.buffer == 0) {
+            pass_in_steps(job, loop, seed);
+            plain_pass(job);
+            compare(job, ps, seed);
+            continue;
         }
         assert_int_equal(mlt_loop_run(loop, random_body, job), 0);
         plain_pass(job);

@@ -1,0 +1,258 @@
+/* mf as a loop of the parameter server (mltune/loop.h): no two workers have the
+ * same user or item at a time, so that ratings are worked on as if one after
+ * another.
+ *
+ *   pass ─► clock ─► step ─► a worker's part ─► block ─► ratings
+ *
+ * A block is successive ratings of which no two have a user or an item in
+ * common: computed at once, they give what they give one after another. So that
+ * blocks are long, ratings come in an order that the seed draws.
+ */
+#include "apps/mf/mf_app.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    LINE_BYTES = 64,
+    PLACES = 1024, /* of a block's rows, by the rows' last bits */
+    SEED_OF_LOOP = 0x100b
+};
+
+/* A block found: where its rows are. */
+struct mf_found {
+    size_t n;
+    void *row[MF_SIDES][MF_BLOCK];
+};
+
+/* A worker's scratch. */
+struct mf_loop_scratch {
+    _Alignas(LINE_BYTES) struct mf_found found[2]; /* this block and the next */
+    /* Number of the last block with a row in this place: 0 before any. Where
+     * two rows share a place a block ends early, which does no harm. */
+    uint32_t last[MF_SIDES][PLACES];
+    uint32_t block;
+    float slope[MF_BLOCK];
+    float *before; /* [MF_BLOCK][rank] users as they were */
+};
+
+/* ---- the ratings --------------------------------------------------------- */
+
+/* Parts in time of each worker, so that a pass has as many steps as clocks are
+ * wanted, or a few more. */
+static uint32_t parts_each(uint32_t clocks, unsigned workers)
+{
+    uint32_t each = (clocks + workers - 1) / workers;
+    uint32_t most = MLT_LOOP_PARTS_MAX / workers;
+
+    assert(clocks >= 1 && workers <= MLT_LOOP_PARTS_MAX);
+    return each < most ? each : most;
+}
+
+enum err mf_loop_take(struct mf *m, const struct mf_pairs *pairs)
+{
+    struct mf_pass *p = &m->pass;
+    struct rng rng;
+
+    m->time_parts = parts_each(m->parts, m->workers);
+    /* A clock is a step; of fewer ratings than steps, some. */
+    m->parts = m->time_parts * m->workers;
+    if (m->parts > pairs->count)
+        m->parts = (uint32_t)pairs->count;
+    p->key = mem_alloc(pairs->count * sizeof(*p->key));
+    p->value = mem_alloc(pairs->count * sizeof(*p->value));
+    if (!p->key || !p->value)
+        return ERR_NOMEM;
+    rng_init(&rng, rng_mix(m->seed, SEED_OF_LOOP));
+    /* Inside out (Durstenfeld 1964): the next one goes anywhere. */
+    for (uint64_t i = 0; i < pairs->count; i++) {
+        uint64_t at = rng_below(&rng, i + 1);
+
+        memcpy(p->key[i], p->key[at], sizeof(p->key[i]));
+        p->value[i] = p->value[at];
+        p->key[at][MF_USERS] = pairs->row[MF_USERS][i];
+        p->key[at][MF_ITEMS] = pairs->row[MF_ITEMS][i];
+        p->value[at] = pairs->value[i];
+    }
+    p->count = pairs->count;
+    return ERR_OK;
+}
+
+static void free_pass(struct mf_pass *p)
+{
+    mem_free(p->key);
+    mem_free(p->value);
+    memset(p, 0, sizeof(*p));
+}
+
+/* ---- the plan ------------------------------------------------------------ */
+
+static enum err make_scratch(struct mf *m)
+{
+    size_t row = m->rank * sizeof(float);
+    size_t each = sizeof(*m->ahead);
+
+    m->ahead = mem_aligned(LINE_BYTES, m->workers * each);
+    if (!m->ahead)
+        return ERR_NOMEM;
+    memset(m->ahead, 0, m->workers * each);
+    for (unsigned w = 0; w < m->workers; w++) {
+        m->ahead[w].before = mem_aligned(LINE_BYTES, MF_BLOCK * row);
+        if (!m->ahead[w].before)
+            return ERR_NOMEM;
+    }
+    return ERR_OK;
+}
+
+int mf_loop_plan(struct mf *m, struct mlt_ps *ps, struct mlt_error *error)
+{
+    const struct mlt_touch touch[MF_SIDES] = {
+        {m->table[MF_USERS], MLT_READS | MLT_UPDATES, {MLT_INDEX(MF_USERS, 0)}},
+        {m->table[MF_ITEMS],
+         MLT_READS | MLT_UPDATES,
+         {MLT_INDEX(MF_ITEMS, 0)}}};
+    struct mlt_loop_options o = MLT_LOOP_OPTIONS;
+    int err;
+
+    o.name = "mf";
+    o.dims = MF_SIDES;
+    o.extent[MF_USERS] = m->rows[MF_USERS];
+    o.extent[MF_ITEMS] = m->rows[MF_ITEMS];
+    o.iterations = m->pass.count;
+    o.key = m->pass.key[0];
+    o.value = m->pass.value;
+    o.value_bytes = sizeof(*m->pass.value);
+    o.touch = touch;
+    o.touches = MF_SIDES;
+    o.time_parts = m->time_parts;
+    err = mlt_loop_new(ps, &o, &m->loop, error);
+    if (err)
+        return err;
+    assert(mlt_loop_steps(m->loop) >= m->parts);
+    free_pass(&m->pass);
+    err = make_scratch(m);
+    if (err && error)
+        *error = (struct mlt_error){err, "mf: out of memory"};
+    return err;
+}
+
+const char *mf_loop_text(void *app)
+{
+    const struct mf *m = app;
+
+    return m->loop ? mlt_loop_text(m->loop) : NULL;
+}
+
+void mf_loop_free(struct mf *m)
+{
+    for (unsigned w = 0; m->ahead && w < m->workers; w++)
+        mem_free(m->ahead[w].before);
+    mem_free(m->ahead);
+    mlt_loop_free(m->loop);
+    free_pass(&m->pass);
+}
+
+/* ---- training ------------------------------------------------------------ */
+
+/* Whether the row's place is free in this block; it is taken then. */
+static bool take_place(struct mf_loop_scratch *c, enum mf_side side,
+                       uint32_t row)
+{
+    uint32_t *last = &c->last[side][row % PLACES];
+
+    if (*last == c->block)
+        return false;
+    *last = c->block;
+    return true;
+}
+
+/* Ratings from @first on, of which no two have a row in common. */
+static size_t block_length(struct mf_loop_scratch *c, const struct mlt_block *b,
+                           size_t first)
+{
+    const uint32_t(*key)[MF_SIDES] = (const void *)b->key;
+    size_t most = b->n - first < MF_BLOCK ? b->n - first : MF_BLOCK, n = 0;
+
+    if (++c->block == 0) { /* numbers begin again */
+        memset(c->last, 0, sizeof(c->last));
+        c->block = 1;
+    }
+    while (n < most && take_place(c, MF_USERS, key[first + n][MF_USERS]) &&
+           take_place(c, MF_ITEMS, key[first + n][MF_ITEMS]))
+        n++;
+    return n;
+}
+
+/* The block that begins at rating @first, or none; its rows are sent for. */
+static void find_block(struct mf_loop_scratch *c, const struct mlt_block *b,
+                       size_t first, uint32_t row_bytes, struct mf_found *out)
+{
+    out->n = block_length(c, b, first);
+    for (unsigned side = 0; side < MF_SIDES && out->n > 0; side++) {
+        mlt_loop_rows(b, side, first, out->n, out->row[side]);
+        for (size_t i = 0; i < out->n; i++)
+            for (uint32_t at = 0; at < row_bytes; at += LINE_BYTES)
+                __builtin_prefetch((const char *)out->row[side][i] + at, 1);
+    }
+}
+
+/* Both sides' gradients are of the rows as they were. Returns the sum of
+ * squared errors. */
+static double train_block(const struct mf *m, struct mlt_worker *w,
+                          struct mf_loop_scratch *c, const struct mf_found *f,
+                          const float *value)
+{
+    const float *before[MF_BLOCK];
+    float *scratch = m->scratch[mlt_worker_index(w)].user_gradient;
+    struct mlt_mix mix = {.n = f->n,
+                          .rows = f->row[MF_USERS],
+                          .own = (float)m->lambda,
+                          .scale = c->slope,
+                          .with = (const float *const *)f->row[MF_ITEMS]};
+    double sum = mf_squared_error(
+        f->n, m->rank, (const float *const *)f->row[MF_USERS],
+        (const float *const *)f->row[MF_ITEMS], value, c->slope);
+
+    for (size_t i = 0; i < f->n; i++)
+        before[i] = memcpy(c->before + i * m->rank, f->row[MF_USERS][i],
+                           m->rank * sizeof(float));
+    mlt_step_rows_mix(w, m->table[MF_USERS], &mix, scratch);
+    mix.rows = f->row[MF_ITEMS];
+    mix.with = before;
+    mlt_step_rows_mix(w, m->table[MF_ITEMS], &mix, scratch);
+    return sum;
+}
+
+/* While a block is worked on, the next one's rows come. */
+static int train_part(const struct mlt_block *b, void *arg)
+{
+    const struct mf *m = arg;
+    struct mf_loop_scratch *c = &m->ahead[mlt_worker_index(b->worker)];
+    uint32_t row_bytes = mlt_row_bytes(b->worker, m->table[MF_USERS]);
+    const float *value = b->value;
+    unsigned now = 0;
+    double sum = 0;
+
+    find_block(c, b, 0, row_bytes, &c->found[now]);
+    for (size_t at = 0; at < b->n; now = !now) {
+        const struct mf_found *f = &c->found[now];
+
+        find_block(c, b, at + f->n, row_bytes, &c->found[!now]);
+        sum += train_block(m, b->worker, c, f, value + at);
+        at += f->n;
+    }
+    mlt_report(b->worker, sum, b->n);
+    return 0;
+}
+
+int mf_loop_clock(const struct mf *m, struct mlt_worker *w, uint64_t part)
+{
+    uint64_t steps = mlt_loop_steps(m->loop), step = part * steps / m->parts;
+    int err = 0;
+
+    for (; step < (part + 1) * steps / m->parts && !err; step++)
+        err = mlt_loop_step(w, m->loop, (unsigned)step, train_part, (void *)m);
+    return err;
+}
