@@ -419,10 +419,9 @@ static int predict(const struct mf *m, struct mlt_worker *w, uint64_t first,
             err = mlt_get_rows(w, m->table[MF_ITEMS], n, c->item_row,
                                c->known_item);
         if (!err)
-            *sum +=
-                mf_squared_error(n, m->rank, (const float *const *)c->known,
-                                 (const float *const *)c->known_item, c->value,
-                                 NULL);
+            *sum += mf_squared_error(n, m->rank, (const float *const *)c->known,
+                                     (const float *const *)c->known_item,
+                                     c->value, NULL);
     }
     return err;
 }

@@ -197,10 +197,10 @@ static enum err arrange(struct mf *m, struct ratings *train,
     if (m->as_loop)
         err = mf_loop_take(m, &pairs);
     else
-        err = mf_ratings_init(&m->train, pairs.count, pairs.row[MF_USERS],
-                              pairs.row[MF_ITEMS], pairs.value,
-                              m->rows[MF_ITEMS], m->parts,
-                              rng_mix(m->seed, SEED_OF_PARTS));
+        err =
+            mf_ratings_init(&m->train, pairs.count, pairs.row[MF_USERS],
+                            pairs.row[MF_ITEMS], pairs.value, m->rows[MF_ITEMS],
+                            m->parts, rng_mix(m->seed, SEED_OF_PARTS));
     pairs_deinit(&pairs);
     return err;
 }

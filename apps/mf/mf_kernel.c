@@ -49,7 +49,8 @@ double mf_train(const struct mf_block *b)
 }
 
 double mf_squared_error(size_t n, unsigned rank, const float *const user[],
-                        const float *const item[], const float value[], float slope[])
+                        const float *const item[], const float value[],
+                        float slope[])
 {
 #if SIMD_HAS_16
     if (simd_16())

@@ -44,12 +44,14 @@ double mf_train(const struct mf_block *b);
 /* Sum of e^2 over @n pairs of rows, as they are; @slope[n] receives -e of each,
  * NULL: nothing. */
 double mf_squared_error(size_t n, unsigned rank, const float *const user[],
-                        const float *const item[], const float value[], float slope[]);
+                        const float *const item[], const float value[],
+                        float slope[]);
 
 /* The plain references: in double, value by value. */
 double mf_train_plain(const struct mf_block *b);
 double mf_squared_error_plain(size_t n, unsigned rank,
                               const float *const user[],
-                              const float *const item[], const float value[], float slope[]);
+                              const float *const item[], const float value[],
+                              float slope[]);
 
 #endif

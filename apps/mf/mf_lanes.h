@@ -24,11 +24,13 @@ static inline bool mf_in_vectors(unsigned rank, unsigned lanes)
 /* As mf_train and mf_squared_error; training of such ranks alone. */
 double mf_train_8(const struct mf_block *b);
 double mf_squared_error_8(size_t n, unsigned rank, const float *const user[],
-                          const float *const item[], const float value[], float slope[]);
+                          const float *const item[], const float value[],
+                          float slope[]);
 #if SIMD_HAS_16
 double mf_train_16(const struct mf_block *b);
 double mf_squared_error_16(size_t n, unsigned rank, const float *const user[],
-                           const float *const item[], const float value[], float slope[]);
+                           const float *const item[], const float value[],
+                           float slope[]);
 #endif
 
 #endif

@@ -14,7 +14,8 @@ enum { RANK = 19, PAIRS = 90, EPOCHS = 4 };
 static const double rate = 0.1, lambda = 0.05;
 
 static const char config[] =
-    "{\"app\": {\"name\": \"mf\", \"rank\": %d, \"clock\": %d, \"data\": \"%s\","
+    "{\"app\": {\"name\": \"mf\", \"rank\": %d, \"clock\": %d, \"data\": "
+    "\"%s\","
     " \"test\": \"%s\", \"parallel\": \"loop\", \"lambda\": 0.05},"
     " \"cluster\": {\"workers\": %u},"
     " \"ps\": {\"update_rule\": \"%s\", \"consistency\": \"%s\"}}";
@@ -77,7 +78,8 @@ static double distance(const double a[RANK], const double b[RANK])
 /* Rating i is of user i and item i, and 3.5 on the whole. */
 static double pair_value(int i)
 {
-    return i == PAIRS - 1 ? 3.5 : 3.5 + 0.25 * (i % 2 ? 1 : -1) * (1 + i / 2 % 5);
+    return i == PAIRS - 1 ? 3.5
+                          : 3.5 + 0.25 * (i % 2 ? 1 : -1) * (1 + i / 2 % 5);
 }
 
 static void write_pairs(void)
@@ -194,8 +196,9 @@ static void loop_of_a_shared_user_has_an_order(void **state)
                     plain_rating(at[0], none, at[1 + item], none,
                                  value[swapped ? !item : item], false);
                 }
-                d = fmax(distance(at[0], end[0]),
-                         fmax(distance(at[1], end[1]), distance(at[2], end[2])));
+                d = fmax(
+                    distance(at[0], end[0]),
+                    fmax(distance(at[1], end[1]), distance(at[2], end[2])));
                 off[swapped] = fmin(off[swapped], d);
             }
         if (!(fmin(off[0], off[1]) < 1e-6))
@@ -254,8 +257,8 @@ static void loop_clocks_are_steps_of_all(void **state)
 
         open_loop(&r, cases[i].clock, cases[i].workers, "sgd", "bsp");
         assert_int_equal(host_facts(r.host)->info.parts, cases[i].parts);
-        assert_non_null(strstr(host_work_plan(r.host),
-                               "strategy: two dimensions"));
+        assert_non_null(
+            strstr(host_work_plan(r.host), "strategy: two dimensions"));
         app_run_close(&r);
     }
 }
