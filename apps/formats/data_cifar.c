@@ -8,13 +8,7 @@
 #include <string.h>
 
 enum { CLASSES_10 = 10, CLASSES_100 = 100, COARSE = 20 };
-enum { LABELS_MAX = 2, FIRST_BYTES = 1 << 20 };
-
-/* A whole file. */
-struct file_bytes {
-    uint8_t *bytes; /* owned */
-    size_t len, capacity;
-};
+enum { LABELS_MAX = 2, FIRST_BYTES = 36 * (LABELS_MAX + CIFAR_PIXELS) };
 
 static bool labels_fit(const uint8_t *record, size_t labels)
 {
@@ -38,29 +32,40 @@ bool cifar_sniff(const void *bytes, size_t len)
     return false;
 }
 
+/* Where the next image's pixels go. */
+static uint8_t *end_of(const struct images *im)
+{
+    return im->pixel + im->count * CIFAR_PIXELS;
+}
+
+/* A whole file, behind the images that there are: its records become images
+ * where they lie, so memory is taken once. */
 static enum err read_file(struct data_stream *s, uint64_t limit_bytes,
-                          struct file_bytes *out, struct fault *f)
+                          struct images *im, size_t *len, size_t *room,
+                          struct fault *f)
 {
     const char *name = data_stream_name(s);
     size_t got;
     enum err err;
 
-    do {
-        size_t need =
-            out->len ? 2 * out->len : data_stream_portion(s, FIRST_BYTES);
+    *room = data_stream_portion(s, FIRST_BYTES);
+    for (*len = 0;; *room *= 2) {
+        uint8_t *grown;
 
-        err = data_memory_check(name, need, limit_bytes, f);
+        err = data_memory_check(name, *room, limit_bytes, f);
         if (err)
             return err;
-        if (mem_grow((void **)&out->bytes, &out->capacity, 1, need))
+        grown = mem_realloc(im->pixel, im->count * CIFAR_PIXELS + *room);
+        if (!grown)
             return fault_set(f, ERR_NOMEM, "%s: out of memory", name);
-        err = data_stream_read(s, out->bytes + out->len,
-                               out->capacity - out->len, &got, f);
+        im->pixel = grown;
+        err = data_stream_read(s, end_of(im) + *len, *room - *len, &got, f);
         if (err)
             return err;
-        out->len += got;
-    } while (out->len == out->capacity);
-    return ERR_OK;
+        *len += got;
+        if (*len < *room)
+            return ERR_OK;
+    }
 }
 
 /* Label bytes of a record in a file of @len bytes. */
@@ -77,24 +82,23 @@ static enum err find_labels(const char *name, size_t len, size_t *labels,
                      name, len, 1 + CIFAR_PIXELS, LABELS_MAX + CIFAR_PIXELS);
 }
 
-static enum err check_labels(const char *name, const struct file_bytes *file,
+static enum err check_labels(const char *name, const uint8_t *file, size_t len,
                              size_t labels, struct fault *f)
 {
     size_t at;
 
-    for (at = 0; at < file->len; at += labels + CIFAR_PIXELS) {
-        if (labels_fit(file->bytes + at, labels))
+    for (at = 0; at < len; at += labels + CIFAR_PIXELS) {
+        if (labels_fit(file + at, labels))
             continue;
         if (labels == 1)
             return fault_set(f, ERR_FORMAT,
                              "%s: byte %zu: expected a label below %d, found "
                              "%u",
-                             name, at, CLASSES_10, file->bytes[at]);
+                             name, at, CLASSES_10, file[at]);
         return fault_set(f, ERR_FORMAT,
                          "%s: byte %zu: expected labels below %d and %d, found "
                          "%u and %u",
-                         name, at, COARSE, CLASSES_100, file->bytes[at],
-                         file->bytes[at + 1]);
+                         name, at, COARSE, CLASSES_100, file[at], file[at + 1]);
     }
     return ERR_OK;
 }
@@ -110,25 +114,22 @@ static enum err check_kind(const char *name, const struct images *im,
                      name, im->classes, classes);
 }
 
-static enum err append(const char *name, const struct file_bytes *file,
-                       size_t labels, struct images *im, struct fault *f)
+/* The @len bytes that were read behind the images become images: each record's
+ * pixels move up by the labels before them. */
+static enum err take_records(const char *name, size_t len, size_t labels,
+                             struct images *im, struct fault *f)
 {
-    size_t record = labels + CIFAR_PIXELS;
-    uint64_t count = im->count + file->len / record;
-    uint8_t *pixel = mem_realloc(im->pixel, count * CIFAR_PIXELS), *label;
-    size_t at;
+    const uint8_t *file = end_of(im);
+    size_t record = labels + CIFAR_PIXELS, at;
+    uint8_t *label = mem_realloc(im->label, im->count + len / record);
 
-    if (pixel)
-        im->pixel = pixel;
-    label = mem_realloc(im->label, count);
-    if (label)
-        im->label = label;
-    if (!pixel || !label)
+    if (!label)
         return fault_set(f, ERR_NOMEM, "%s: out of memory", name);
-    for (at = 0; at < file->len; at += record) {
-        memcpy(pixel + im->count * CIFAR_PIXELS, file->bytes + at + labels,
-               CIFAR_PIXELS);
-        label[im->count++] = file->bytes[at + labels - 1];
+    im->label = label;
+    for (at = 0; at < len; at += record) {
+        label[im->count] = file[at + labels - 1];
+        memmove(end_of(im), file + at + labels, CIFAR_PIXELS);
+        im->count++;
     }
     im->rows = im->cols = CIFAR_SIDE;
     im->depth = CIFAR_CHANNELS;
@@ -136,25 +137,33 @@ static enum err append(const char *name, const struct file_bytes *file,
     return ERR_OK;
 }
 
+/* What reading asked for too much is given back, unless it is little. */
+static enum err shrink(const char *name, struct images *im, struct fault *f)
+{
+    uint8_t *pixel = mem_realloc(im->pixel, im->count * CIFAR_PIXELS);
+
+    if (!pixel)
+        return fault_set(f, ERR_NOMEM, "%s: out of memory", name);
+    im->pixel = pixel;
+    return ERR_OK;
+}
+
 enum err cifar_read(struct data_stream *s, uint64_t limit_bytes,
                     struct images *out, struct fault *f)
 {
     const char *name = data_stream_name(s);
-    struct file_bytes file = {0};
-    size_t labels = 0;
-    enum err err = read_file(s, limit_bytes, &file, f);
+    size_t labels = 0, len, room;
+    enum err err = read_file(s, limit_bytes, out, &len, &room, f);
 
     if (!err)
-        err = find_labels(name, file.len, &labels, f);
+        err = find_labels(name, len, &labels, f);
     if (!err)
-        err = check_labels(name, &file, labels, f);
+        err = check_labels(name, end_of(out), len, labels, f);
     if (!err)
         err = check_kind(name, out, labels == 1 ? CLASSES_10 : CLASSES_100, f);
     if (!err)
-        err = data_memory_check(
-            name, (out->count + 1) * CIFAR_PIXELS + file.len, limit_bytes, f);
-    if (!err)
-        err = append(name, &file, labels, out, f);
-    mem_free(file.bytes);
+        err = take_records(name, len, labels, out, f);
+    if (!err && room - len > len / 64)
+        err = shrink(name, out, f);
     return err;
 }

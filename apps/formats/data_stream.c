@@ -17,15 +17,18 @@
 
 enum { STREAM_IN_BYTES = 256 * 1024, STREAM_MAGIC_BYTES = 6 };
 
+/* What an xz stream may take before the machine, and all its control groups,
+ * are asked what is left: the windows of up to xz -6. */
+enum { STREAM_XZ_FREE = 16 << 20 };
+
 enum codec { CODEC_PLAIN, CODEC_GZIP, CODEC_XZ };
 
 struct data_stream {
     char *name;
-    int fd;                      /* -1: from memory */
-    const unsigned char *memory; /* what is left of it */
-    size_t memory_len;
-    unsigned char *in; /* [in_room] */
-    size_t in_room, in_pos, in_len;
+    int fd;                  /* -1: from memory */
+    unsigned char *room;     /* [STREAM_IN_BYTES] owned; NULL: from memory */
+    const unsigned char *in; /* [in_len] of room, or all that is in memory */
+    size_t in_pos, in_len;
     uint64_t in_offset; /* of in[0] in the file */
     bool in_ended;
     uint64_t out_offset;
@@ -47,6 +50,12 @@ static const struct {
     {"\x1f\x9d", 2, "compress"}, {"7z\xbc\xaf\x27\x1c", 6, "7-zip"},
 };
 
+/* What the user allows, or half of what there was, and what the process held
+ * before anything was loaded. */
+static uint64_t allowed = UINT64_MAX, held_before;
+static bool said; /* by the user */
+static const char *setting = "memory.limit";
+
 static uint64_t in_at(const struct data_stream *s)
 {
     return s->in_offset + s->in_pos;
@@ -66,39 +75,26 @@ static enum err read_fd(struct data_stream *s, unsigned char *to, size_t cap,
     return ERR_OK;
 }
 
-static void read_memory(struct data_stream *s, unsigned char *to, size_t cap,
-                        size_t *n)
-{
-    *n = s->memory_len < cap ? s->memory_len : cap;
-    if (*n > 0)
-        memcpy(to, s->memory, *n);
-    s->memory += *n;
-    s->memory_len -= *n;
-}
-
 /* Moves what is left to the front and reads until @want bytes are there or the
- * file ends. */
+ * file ends. Memory is there as a whole. */
 static enum err fill(struct data_stream *s, size_t want, struct fault *f)
 {
     size_t left = s->in_len - s->in_pos;
     size_t n = 0;
     enum err err;
 
-    assert(want <= s->in_room);
+    assert(want <= STREAM_IN_BYTES);
     if (left >= want || s->in_ended)
         return ERR_OK;
-    memmove(s->in, s->in + s->in_pos, left);
+    memmove(s->room, s->room + s->in_pos, left);
     s->in_offset += s->in_pos;
     s->in_pos = 0;
     s->in_len = left;
     while (s->in_len < want && !s->in_ended) {
-        if (s->fd < 0) {
-            read_memory(s, s->in + s->in_len, s->in_room - s->in_len, &n);
-        } else {
-            err = read_fd(s, s->in + s->in_len, s->in_room - s->in_len, &n, f);
-            if (err)
-                return err;
-        }
+        err =
+            read_fd(s, s->room + s->in_len, STREAM_IN_BYTES - s->in_len, &n, f);
+        if (err)
+            return err;
         s->in_len += n;
         s->in_ended = n == 0;
     }
@@ -110,6 +106,12 @@ static bool starts_with(const struct data_stream *s, const char *magic,
 {
     return s->in_len - s->in_pos >= len &&
            memcmp(s->in + s->in_pos, magic, len) == 0;
+}
+
+/* Where only so much is allowed, none is free. */
+static uint64_t xz_limit(void)
+{
+    return allowed != UINT64_MAX ? data_memory_limit() : STREAM_XZ_FREE;
 }
 
 static enum err open_codec(struct data_stream *s, struct fault *f)
@@ -134,16 +136,15 @@ static enum err open_codec(struct data_stream *s, struct fault *f)
                            6)) {
         s->codec = CODEC_XZ;
         s->x = (lzma_stream)LZMA_STREAM_INIT;
-        if (lzma_stream_decoder(&s->x, data_memory_limit(),
-                                LZMA_CONCATENATED) != LZMA_OK)
+        if (lzma_stream_decoder(&s->x, xz_limit(), LZMA_CONCATENATED) !=
+            LZMA_OK)
             return fault_set(f, ERR_NOMEM, "%s: out of memory", s->name);
         s->codec_open = true;
     }
     return ERR_OK;
 }
 
-/* Of @len bytes in all; UINT64_MAX: not known. */
-static enum err stream_new(const char *name, uint64_t len,
+static enum err stream_new(const char *name, bool of_file,
                            struct data_stream **out)
 {
     struct data_stream *s = mem_calloc(1, sizeof(*s));
@@ -152,11 +153,9 @@ static enum err stream_new(const char *name, uint64_t len,
         return ERR_NOMEM;
     s->fd = -1;
     s->name = mem_strdup(name);
-    s->in_room = len < STREAM_MAGIC_BYTES ? STREAM_MAGIC_BYTES
-                 : len < STREAM_IN_BYTES  ? (size_t)len
-                                          : STREAM_IN_BYTES;
-    s->in = mem_alloc(s->in_room);
-    if (!s->name || !s->in) {
+    if (of_file)
+        s->in = s->room = mem_alloc(STREAM_IN_BYTES);
+    if (!s->name || (of_file && !s->room)) {
         data_stream_close(s);
         return ERR_NOMEM;
     }
@@ -190,7 +189,7 @@ enum err data_stream_open(const char *path, struct data_stream **out,
     struct data_stream *s;
     enum err err;
 
-    if (stream_new(path, UINT64_MAX, &s))
+    if (stream_new(path, true, &s))
         return fault_set(f, ERR_NOMEM, "%s: out of memory", path);
     err = open_file(s, f);
     if (err) {
@@ -205,10 +204,11 @@ enum err data_stream_memory(const char *name, const void *bytes, size_t len,
 {
     struct data_stream *s;
 
-    if (stream_new(name, len, &s))
+    if (stream_new(name, false, &s))
         return fault_set(f, ERR_NOMEM, "%s: out of memory", name);
-    s->memory = bytes;
-    s->memory_len = len;
+    s->in = bytes;
+    s->in_len = len;
+    s->in_ended = true;
     return stream_begin(s, out, f);
 }
 
@@ -222,7 +222,7 @@ void data_stream_close(struct data_stream *s)
         lzma_end(&s->x);
     if (s->fd >= 0)
         close(s->fd);
-    mem_free(s->in);
+    mem_free(s->room);
     mem_free(s->name);
     mem_free(s);
 }
@@ -230,7 +230,7 @@ void data_stream_close(struct data_stream *s)
 static enum err read_plain(struct data_stream *s, unsigned char *buf,
                            size_t cap, size_t *n, struct fault *f)
 {
-    enum err err = ERR_OK;
+    enum err err;
 
     if (s->in_pos < s->in_len) {
         *n = s->in_len - s->in_pos < cap ? s->in_len - s->in_pos : cap;
@@ -241,10 +241,7 @@ static enum err read_plain(struct data_stream *s, unsigned char *buf,
     *n = 0;
     if (s->in_ended)
         return ERR_OK;
-    if (s->fd < 0)
-        read_memory(s, buf, cap, n);
-    else
-        err = read_fd(s, buf, cap, n, f);
+    err = read_fd(s, buf, cap, n, f);
     s->in_ended = *n == 0;
     return err;
 }
@@ -298,17 +295,19 @@ static enum err read_gzip(struct data_stream *s, unsigned char *buf, size_t cap,
                           size_t *n, struct fault *f)
 {
     enum err err = s->member_ended ? next_member(s, f) : fill(s, 1, f);
+    size_t left;
     int rc;
 
     *n = 0;
     if (err || s->ended)
         return err;
-    s->z.next_in = s->in + s->in_pos;
-    s->z.avail_in = (uInt)(s->in_len - s->in_pos);
+    left = s->in_len - s->in_pos;
+    s->z.next_in = (z_const Bytef *)s->in + s->in_pos;
+    s->z.avail_in = left > UINT32_MAX ? UINT32_MAX : (uInt)left;
     s->z.next_out = buf;
     s->z.avail_out = cap > UINT32_MAX ? UINT32_MAX : (uInt)cap;
     rc = inflate(&s->z, Z_NO_FLUSH);
-    s->in_pos = s->in_len - s->z.avail_in;
+    s->in_pos = (size_t)(s->z.next_in - s->in);
     *n = (size_t)(s->z.next_out - buf);
     if (rc == Z_STREAM_END)
         s->member_ended = true;
@@ -361,6 +360,10 @@ static enum err read_xz(struct data_stream *s, unsigned char *buf, size_t cap,
     s->x.next_out = buf;
     s->x.avail_out = cap;
     rc = lzma_code(&s->x, s->in_ended ? LZMA_FINISH : LZMA_RUN);
+    if (rc == LZMA_MEMLIMIT_ERROR &&
+        lzma_memlimit_get(&s->x) == STREAM_XZ_FREE &&
+        lzma_memlimit_set(&s->x, data_memory_limit()) == LZMA_OK)
+        rc = lzma_code(&s->x, s->in_ended ? LZMA_FINISH : LZMA_RUN);
     s->in_pos = s->in_len - s->x.avail_in;
     *n = cap - s->x.avail_out;
     return xz_error(s, rc, f);
@@ -395,7 +398,7 @@ enum err data_stream_read(struct data_stream *s, void *buf, size_t cap,
 
 size_t data_stream_portion(const struct data_stream *s, size_t most)
 {
-    size_t left = s->memory_len + s->in_len - s->in_pos;
+    size_t left = s->in_len - s->in_pos;
 
     assert(most > 0);
     return s->fd < 0 && s->codec == CODEC_PLAIN && left < most ? left + 1
@@ -411,12 +414,6 @@ uint64_t data_stream_offset(const struct data_stream *s)
 {
     return s->out_offset;
 }
-
-/* What the user allows, or half of what there was, and what the process held
- * before anything was loaded. */
-static uint64_t allowed = UINT64_MAX, held_before;
-static bool said; /* by the user */
-static const char *setting = "memory.limit";
 
 void data_memory_name(const char *name)
 {

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "tests/unit/fixture/scratch.h"
 
+#include <lzma.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -293,6 +294,67 @@ static void stream_large_file_reads_whole(void **state)
     free(out);
 }
 
+static void expect_file(const unsigned char *packed, size_t len,
+                        const unsigned char *plain, size_t n)
+{
+    unsigned char *out = malloc(n + 10);
+    struct data_stream *s;
+    struct fault f = {0};
+    size_t got;
+
+    assert_non_null(out);
+    scratch_write("packed", packed, len);
+    assert_int_equal(data_stream_open(scratch_path("packed"), &s, &f), ERR_OK);
+    assert_int_equal(drain(s, 70000, out, n + 10, &got, &f), ERR_OK);
+    assert_int_equal(got, n);
+    assert_memory_equal(out, plain, n);
+    data_stream_close(s);
+    free(out);
+}
+
+/* So does one that is compressed, and still larger than the buffers. */
+static void stream_large_compressed_file_reads_whole(void **state)
+{
+    enum { N = 700001, BUFFER = 256 * 1024 };
+    unsigned char *plain = malloc(N), *gz, *xz;
+    uint32_t x = 1;
+    size_t gz_len, xz_len;
+
+    (void)state;
+    assert_non_null(plain);
+    for (size_t i = 0; i < N; i++) {
+        x = x * 1664525 + 1013904223;
+        plain[i] = (unsigned char)(x >> 24);
+    }
+    gz = scratch_gzip(plain, N, &gz_len);
+    xz = scratch_xz(plain, N, &xz_len);
+    assert_true(gz_len > 2 * BUFFER && xz_len > 2 * BUFFER);
+    expect_file(gz, gz_len, plain, N);
+    expect_file(xz, xz_len, plain, N);
+    free(plain);
+    free(gz);
+    free(xz);
+}
+
+/* A window larger than what is given without a question (xz -9: 64 MiB) is
+ * given where the machine has it. */
+static void stream_xz_of_a_large_window_is_read(void **state)
+{
+    enum { N = 5000, ROOM = 2 * N };
+    unsigned char *plain = sample(N), *xz = malloc(ROOM);
+    size_t len = 0;
+
+    (void)state;
+    assert_non_null(xz);
+    assert_true(data_memory_limit() > 80 << 20);
+    assert_int_equal(lzma_easy_buffer_encode(9, LZMA_CHECK_CRC32, NULL, plain,
+                                             N, xz, &len, ROOM),
+                     LZMA_OK);
+    expect_same(xz, len, plain, N);
+    free(plain);
+    free(xz);
+}
+
 /* Every allocation that fails is an error that leaves nothing behind. */
 static void stream_allocation_failure_leaves_nothing(void **state)
 {
@@ -347,6 +409,10 @@ int main(void)
             scratch_remove),
         cmocka_unit_test_setup_teardown(stream_large_file_reads_whole,
                                         scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(
+            stream_large_compressed_file_reads_whole, scratch_make,
+            scratch_remove),
+        cmocka_unit_test(stream_xz_of_a_large_window_is_read),
         cmocka_unit_test(stream_allocation_failure_leaves_nothing),
         cmocka_unit_test(memory_limit_is_real_and_explained),
     };
