@@ -11,14 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD_MAX = 64 };
+enum { WORD_MAX = 64, TEXT_FIRST = 64 /* bytes that a text begins with */ };
 
 static bool text_reserve(struct text *t, size_t more)
 {
+    size_t need = t->len + more + 1;
+
     assert(t->len <= t->capacity);
     if (t->no_memory)
         return false;
-    if (mem_grow((void **)&t->s, &t->capacity, 1, t->len + more + 1) != 0)
+    if (mem_grow((void **)&t->s, &t->capacity, 1,
+                 need < TEXT_FIRST ? TEXT_FIRST : need) != 0)
         t->no_memory = true;
     return !t->no_memory;
 }

@@ -222,7 +222,7 @@ static bool check_host(const struct head *head,
                        const struct listen_address *self, struct response *out)
 {
     const struct head_field *host = head_field(head, "host");
-    struct response_faults faults = {0};
+    struct response_faults faults;
     char url[LISTEN_URL_MAX];
 
     if (!host)
@@ -230,6 +230,7 @@ static bool check_host(const struct head *head,
     if (listen_is_self(self, host->value, host->value_len))
         return true;
     listen_url(self, url);
+    faults.len = 0; /* its items, 11 KB, need no clearing */
     response_fault_add(&faults, "/header/host",
                        "expected localhost, 127.0.0.1 or [::1]%s with port %u",
                        self->names ? ", or a name of the certificate," : "",

@@ -2,6 +2,7 @@
 
 #include "api/http/event_log.h"
 #include "base/json/json.h"
+#include "base/json/json_text.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -38,12 +39,10 @@ static void answer(struct response *r, int status, const char *type,
     r->len = len;
 }
 
-static void answer_json(struct response *r, int status, const char *type,
-                        json_t *json)
+/* @text is owned; NULL: out of memory. */
+static void answer_text(struct response *r, int status, const char *type,
+                        char *text)
 {
-    char *text = json ? json_write(json, 0) : NULL;
-
-    json_decref(json);
     if (!text) {
         answer(r, 503, type_problem, no_memory, sizeof(no_memory) - 1);
         return;
@@ -55,7 +54,8 @@ static void answer_json(struct response *r, int status, const char *type,
 void response_json(struct response *r, int status, json_t *json)
 {
     assert(status >= 200 && status < 300);
-    answer_json(r, status, type_json, json);
+    answer_text(r, status, type_json, json ? json_write(json, 0) : NULL);
+    json_decref(json);
 }
 
 void response_static(struct response *r, const char *type, const char *body,
@@ -184,31 +184,33 @@ void response_fault_add(struct response_faults *fs, const char *pointer,
     fs->len++;
 }
 
-static json_t *faults_to_json(const struct response_faults *fs)
+/* Written as text at once: as JSON in memory first, each refusal would take 25
+ * allocations. */
+static void write_member(struct text *t, const char *begin, const char *value)
 {
-    size_t i, n = fs ? fs->len : 0;
-    json_t *array = json_array();
+    text_puts(t, begin);
+    json_write_string(t, value, strlen(value));
+}
+
+static void write_faults(struct text *t, const struct response_faults *fs)
+{
+    size_t n = fs ? fs->len : 0;
 
     if (n > RESPONSE_ERRORS_MAX)
         n = RESPONSE_ERRORS_MAX;
-    for (i = 0; array && i < n; i++) {
-        json_t *item = json_pack("{s:s, s:s}", "pointer", fs->item[i].pointer,
-                                 "detail", fs->item[i].detail);
-
-        if (json_array_append_new(array, item) < 0) {
-            json_decref(array);
-            return NULL;
-        }
+    for (size_t i = 0; i < n; i++) {
+        text_puts(t, i > 0 ? "," : "");
+        write_member(t, "{\"pointer\":", fs->item[i].pointer);
+        write_member(t, ",\"detail\":", fs->item[i].detail);
+        text_puts(t, "}");
     }
-    return array;
 }
 
 void response_problem(struct response *r, int status, const char *code,
                       const struct response_faults *faults, const char *fmt,
                       ...)
 {
-    json_t *errors = faults_to_json(faults);
-    json_t *problem = NULL;
+    struct text t = {0};
     char detail[512];
     va_list ap;
 
@@ -219,12 +221,15 @@ void response_problem(struct response *r, int status, const char *code,
     vsnprintf(detail, sizeof(detail), fmt, ap);
     va_end(ap);
     make_printable(detail);
-    if (errors)
-        problem =
-            json_pack("{s:s, s:s, s:i, s:s, s:s, s:o}", "type", "about:blank",
-                      "title", response_reason(status), "status", status,
-                      "code", code, "detail", detail, "errors", errors);
-    answer_json(r, status, type_problem, problem);
+    write_member(
+        &t, "{\"type\":\"about:blank\",\"title\":", response_reason(status));
+    text_printf(&t, ",\"status\":%d", status);
+    write_member(&t, ",\"code\":", code);
+    write_member(&t, ",\"detail\":", detail);
+    text_puts(&t, ",\"errors\":[");
+    write_faults(&t, faults);
+    text_puts(&t, "]}");
+    answer_text(r, status, type_problem, text_take(&t));
 }
 
 void response_unauthorized(struct response *r)

@@ -271,10 +271,11 @@ static bool call_fill(struct route_call *call, const struct route_place *place,
                       const struct request *req, struct response *out)
 {
     const struct route *route = call->route;
-    struct response_faults faults = {0};
+    struct response_faults faults;
     size_t i;
 
     assert(route->path);
+    faults.len = 0; /* its items, 11 KB, need no clearing */
     for (i = 0; route->params && route->params[i].type != PARAM_END; i++) {
         const struct route_param *p = &route->params[i];
         const char *in_path =

@@ -1,7 +1,7 @@
 #include "base/json/json.h"
 
+#include "base/json/json_text.h"
 #include "base/mem.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -208,7 +208,7 @@ void json_write_number(double number, char out[JSON_NUMBER_MAX])
         strcpy(out + strlen(out), ".0");
 }
 
-static void write_string(struct text *t, const char *s, size_t len)
+void json_write_string(struct text *t, const char *s, size_t len)
 {
     size_t plain = 0;
 
@@ -256,7 +256,7 @@ static void write_object(struct text *t, const json_t *object, unsigned indent,
     {
         text_puts(t, separator);
         new_line(t, indent, depth + 1);
-        write_string(t, key, strlen(key));
+        json_write_string(t, key, strlen(key));
         text_puts(t, indent > 0 ? ": " : ":");
         write_value(t, value, indent, depth + 1);
         separator = ",";
@@ -313,7 +313,7 @@ static void write_value(struct text *t, const json_t *v, unsigned indent,
         write_array(t, v, indent, depth);
         return;
     case JSON_STRING:
-        write_string(t, json_string_value(v), json_string_length(v));
+        json_write_string(t, json_string_value(v), json_string_length(v));
         return;
     case JSON_INTEGER:
         text_printf(t, "%" JSON_INTEGER_FORMAT, json_integer_value(v));

@@ -148,10 +148,14 @@ static void check_response(const struct response *r)
 
 static size_t encode(char *out, const char *text)
 {
+    static const char digits[] = "0123456789ABCDEF";
     size_t n = 0;
 
-    for (; *text; text++)
-        n += (size_t)sprintf(out + n, "%%%02X", (unsigned char)*text);
+    for (; *text; text++) {
+        out[n++] = '%';
+        out[n++] = digits[(unsigned char)*text >> 4];
+        out[n++] = digits[(unsigned char)*text & 15];
+    }
     return n;
 }
 
