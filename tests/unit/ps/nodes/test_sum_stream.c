@@ -591,8 +591,8 @@ static void cache_stream_of_one_tables_clock_never_waits(void **state)
     close_client(&k);
 }
 
-/* While a worker waits with its sums, a drain of its block does not overtake
- * it; a buffer that is cleared meanwhile has no row to send. */
+/* A buffer that is cleared while its sums wait has no row to send: the stream
+ * ends, and the clock leaves. */
 static void cache_stream_of_a_failed_worker_ends(void **state)
 {
     struct client k;
