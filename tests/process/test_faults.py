@@ -597,6 +597,7 @@ class ServiceItself(Faults):
     """A service is given a run, trains it, and is asked to end."""
     ROLE = "serve"
     lasting = False  # the fault is there for ever
+    listener = None  # to what the service says
 
     def act(self, fault):
         """What holds is asked here: an end of the service, whatever it is,
@@ -619,13 +620,16 @@ class ServiceItself(Faults):
         return 0, "", said
 
     def serve(self, variables):
-        # Not among the files whose writes fail: its words are to be heard.
+        # By a pipe, since writes to files fail: its words are to be heard.
         said = self.folder / "service.said"
         with open(said, "wb") as file:
-            service = subprocess.Popen(
-                [MLTUNE, "serve", "--listen", "127.0.0.1:0"], cwd=self.work,
-                stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                env={**self.env, **variables})
+            self.listener = subprocess.Popen(
+                ["cat"], stdin=subprocess.PIPE, stdout=file)
+        service = subprocess.Popen(
+            [MLTUNE, "serve", "--listen", "127.0.0.1:0"], cwd=self.work,
+            stdin=subprocess.DEVNULL, stdout=self.listener.stdin,
+            stderr=self.listener.stdin, env={**self.env, **variables})
+        self.listener.stdin.close()
         return service, said
 
     def ask(self, method, target, body=None):
@@ -676,9 +680,18 @@ class ServiceItself(Faults):
                 return
             if code == 0 and self.lasting and time.monotonic() > begun + 3:
                 return
+            if (self.lasting and time.monotonic() > begun + 10 and
+                    self.cannot_begin(code, now)):
+                return
             if time.monotonic() > end:
                 raise Wrong(f"the run does not end: {code} {now}")
             time.sleep(0.02)
+
+    def cannot_begin(self, code, now):
+        """Whether the run waits for what may never come, and it is said why. One
+        that cannot even be read is not listed."""
+        return code == 404 or (code == 200 and now["status"] == "queued" and
+                               now["status_reason"])
 
     def end_service(self, service):
         if service.poll() is None:
@@ -689,6 +702,8 @@ class ServiceItself(Faults):
             service.kill()
             service.wait()
             raise Wrong("the service does not end") from None
+        finally:
+            self.listener.wait(timeout=15)
 
     def goes_on_in_another(self, said):
         """The run, or where there is none a new one, ends as it should in a
