@@ -327,7 +327,9 @@ static enum err late_refusal(const struct node *n, const struct msg *m,
                          "branch %u does not exist: its fork failed",
                          m->kind == MSG_FORK ? m->fork.parent : branch_of(m));
     if (b->broken && m->kind != MSG_FREE && m->kind != MSG_FORK)
-        return fault_set(out, ERR_APP,
+        /* With the slice's own code: where memory ran out it is not the
+         * application that failed. */
+        return fault_set(out, b->broken,
                          "branch %u cannot be used: a slice of it, or of a "
                          "branch it was forked from, failed",
                          b->id);
@@ -459,7 +461,7 @@ static void conclude(struct node *n, const struct msg *m,
         if (r->fault.code)
             node_ledger_remove(&n->ledger, b);
         else
-            b->broken = parent && parent->broken;
+            b->broken = parent ? parent->broken : ERR_OK;
         break;
     case MSG_RESTORE:
         if (r->fault.code)
@@ -471,7 +473,7 @@ static void conclude(struct node *n, const struct msg *m,
         break;
     case MSG_SCHEDULE:
         if (b && r->broken)
-            b->broken = true;
+            b->broken = r->fault.code;
         break;
     case MSG_SNAPSHOT:
         n->snapshot_asked = false;

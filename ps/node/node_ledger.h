@@ -27,8 +27,9 @@ struct node_branch {
     branch_id id;
     enum branch_type type;
     uint32_t group;
-    bool freed; /* `free` was received: gone once the queue is empty */
-    bool broken;
+    bool freed;      /* `free` was received: gone once the queue is empty */
+    enum err broken; /* why: a slice of it, or of its parent's, failed in its
+                      * midst; ERR_OK: it is whole */
     struct node_setting *setting; /* resolved at its fork; owned; NULL: no
                                    * clock runs in it */
 };

@@ -324,7 +324,7 @@ class Branch:
         self.number, self.type = number, type_
         self.setting = setting or {}
         self.place, self.state, self.held = place, state, held
-        self.broken = False
+        self.broken = ""  # the code of the slice that broke it
 
 
 class Engine:
@@ -451,7 +451,7 @@ class Engine:
             except (MemoryError, RuntimeError) as error:
                 if not _out_of_memory(error):
                     raise
-                b.broken = True
+                b.broken = "nomem"
                 self.node.fail(o, Failure("nomem", str(error)))
                 return
             held = self.program.begin(b.type, b.setting, b.held)
@@ -592,8 +592,8 @@ class Engine:
     def _whole_branch(self, o: Operation) -> Branch:
         b = self._branch(o.branch)
         if b.broken:
-            raise Failure("app", f"branch {o.branch} is broken: a slice of it "
-                          "failed")
+            raise Failure(b.broken, f"branch {o.branch} is broken: a slice of "
+                          "it failed")
         return b
 
     def _branch(self, number: int) -> Branch:

@@ -793,6 +793,31 @@ static void node_broken_branch_can_only_be_freed(void **state)
     node_free(n);
 }
 
+/* What waits behind a slice that found no memory fails for the same reason: the
+ * machine's, which another node may not have. */
+static void node_branch_that_memory_broke_says_so(void **state)
+{
+    struct node_result broken = {.broken = true};
+    struct node *n = serving(9, 10);
+
+    (void)state;
+    fault_set(&broken.fault, ERR_NOMEM, "out of memory");
+    fork_branch(n, 2, 1, 0, "training");
+    schedule(n, 3, 1, 0, 5);
+    schedule(n, 4, 1, 5, 5);
+    fork_branch(n, 5, 2, 1, "kept");
+    path_request(n, "snapshot", 6, 2);
+    mem_free(text_take(&trace));
+    drain(n);
+    mem_free(text_take(&trace));
+    finish(n, take(n), (struct node_result){0});
+    finish(n, take(n), broken);
+    settle(n);
+    check_trace(n, "[fork 2] [schedule 3] failed 3 nomem b1; "
+                   "failed 4 nomem b1; [fork 5] failed 6 nomem b2; ");
+    node_free(n);
+}
+
 /* A slice that could not even begin has broken nothing. */
 static void node_slice_that_did_not_begin_breaks_nothing(void **state)
 {
@@ -1072,6 +1097,7 @@ int main(void)
         cmocka_unit_test(node_read_waits_for_what_it_depends_on),
         cmocka_unit_test(node_stop_drops_a_read),
         cmocka_unit_test(node_broken_branch_can_only_be_freed),
+        cmocka_unit_test(node_branch_that_memory_broke_says_so),
         cmocka_unit_test(node_slice_that_did_not_begin_breaks_nothing),
         cmocka_unit_test(node_fork_that_fails_late_leaves_nothing),
         cmocka_unit_test(node_results_travel),
