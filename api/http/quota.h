@@ -43,7 +43,7 @@ struct toll {
 };
 
 enum {
-    TOLL_PER_S = 200, /* of some 100 us each */
+    TOLL_PER_S = 100, /* of 100 us each, and 250 where the machine is busy */
     TOLL_BURST = 500,
     TOLL_TLS = 10,           /* a handshake costs so many times as much */
     TOLL_REST_MS = 50,       /* at least: so that it is no busy loop */

@@ -183,7 +183,7 @@ class User(test_serve.Service):
             flood.join()
         seconds = time.monotonic() - begin
         self.assertEqual(set(got), {401})
-        self.assertLessEqual(len(got), (500 + 200 * seconds) / 2 + 50)
+        self.assertLessEqual(len(got), (500 + 100 * seconds) / 2 + 50)
         # Some 0.2 ms a request: but for the burst less than 5 % of a core.
         self.assertLess(self.http_used() - before, 0.1 + 0.05 * seconds)
 
