@@ -22,9 +22,12 @@
 #define STALENESS                                                              \
     ", \"staleness\": {\"type\": \"int\", \"min\": 0, \"max\": 7, "            \
     "\"default\": 0}"
-#define OTHERS                                                                 \
+#define BANDWIDTH                                                              \
     ", \"bandwidth\": {\"type\": \"float\", \"min\": 1, \"max\": 1000, "       \
-    "\"scale\": \"log\", \"default\": 100}, "                                  \
+    "\"scale\": \"log\", \"default\": 100}"
+#define OTHERS                                                                 \
+    BANDWIDTH                                                                  \
+    ", "                                                                       \
     "\"bits\": {\"type\": \"int\", \"values\": [8, 16, 32], \"default\": "     \
     "32}, "                                                                    \
     "\"decay\": {\"type\": \"float\", \"min\": 1e-6, \"max\": 1e-2, "          \
@@ -82,6 +85,8 @@ static const struct gates_family plain = {
       (f->hits = true, f->validation = 2000, f->samples = 10000,               \
        f->workers = 1, f->clock_s = 3.2e-3, f->condition = 60,                 \
        f->space = "{" RATE MOMENTUM BATCH "}"))                                \
+    X(bandwidths, false,                                                       \
+      (f->space = "{" RATE BATCH BANDWIDTH "}", f->clock_s = 3e-2))            \
     X(held_mixed, true,                                                        \
       (f->noise = 1.5, f->jitter = 1.4, f->cliff = 1.5, f->waiting = 0.25,     \
        f->condition = 250))                                                    \
@@ -93,7 +98,11 @@ static const struct gates_family plain = {
        f->condition = 250))                                                    \
     X(held_costs, true,                                                        \
       (f->space = "{" RATE MOMENTUM BATCH "}", f->clock_s = 3e-2,              \
-       f->hiccup = 0.01, f->condition = 1000, f->cliff = 1))
+       f->hiccup = 0.01, f->condition = 1000, f->cliff = 1))                   \
+    X(held_bandwidths, true,                                                   \
+      (f->space = "{" RATE MOMENTUM BATCH STALENESS BANDWIDTH "}",             \
+       f->clock_s = 2e-2, f->noise = 1, f->cost_noise = 0.1,                   \
+       f->condition = 250))
 
 #define FAMILY_SETTER(name, held, change)                                      \
     static void set_##name(struct sim_family *f)                               \
@@ -327,10 +336,13 @@ double gates_time_fixed(const struct gates_family *g,
         n += snprintf(initial + n, sizeof(initial) - n, ", \"staleness\": %.0f",
                       k.staleness);
     if (strstr(g->f.space, "\"bandwidth\""))
+        n += snprintf(initial + n, sizeof(initial) - n, ", \"bandwidth\": %.6g",
+                      k.bandwidth);
+    if (strstr(g->f.space, "\"bits\""))
         n += snprintf(initial + n, sizeof(initial) - n,
-                      ", \"bandwidth\": %.6g, \"bits\": %.0f, \"decay\": %.6g, "
+                      ", \"bits\": %.0f, \"decay\": %.6g, "
                       "\"prefetch\": %.0f",
-                      k.bandwidth, k.bits, k.decay, k.prefetch);
+                      k.bits, k.decay, k.prefetch);
     snprintf(initial + n, sizeof(initial) - n, "}");
     fixed.f.initial = initial;
     fixed.f.plateau_epochs = 1000;

@@ -1,8 +1,8 @@
 /* Families and yardsticks of the measured claims about whole runs.
  *
- * Twelve families on the noisy quadratic (tests/sim/physics.h). Eight, with the
- * seeds 1 to 1000, were used while rules and constants were chosen; four, and
- * the seeds 10001 to 11000 of all, were not looked at before the final
+ * Families on the noisy quadratic (tests/sim/physics.h). Most, with the seeds 1
+ * to 1000, were used while rules and constants were chosen; those `held_out`,
+ * and the seeds 10001 to 11000 of all, were not looked at before the final
  * measurement (docs/results.md).
  */
 #ifndef TESTS_SIM_GATES_H

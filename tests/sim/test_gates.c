@@ -52,19 +52,21 @@ static void gates_target_is_reached_in_time(void **state)
 }
 
 /* When the optimum has moved, a re-tune changes the setting, and to one that is
- * at least half as fast as the best of those tried. (17 once lost all finalists
- * because each was behind its own past.) */
+ * at least half as fast as the best of those tried: in all but one run of nine
+ * at most (of 160, 4 to 6 were not so). (17 once lost all finalists because
+ * each was behind its own past: it has to.) */
 static void gates_drift_is_answered(void **state)
 {
     struct gates_family g = family_named("drift");
-    unsigned answered = 0;
+    unsigned answered = 0, last = 0;
 
     (void)state;
     g.f.max_epochs = 30;
-    for (unsigned i = 0; i < FEW; i++) {
-        static const uint64_t seeds[FEW] = {1, 17};
+    for (unsigned i = 0; i < 9; i++) {
+        static const uint64_t seeds[9] = {1, 2, 3, 4, 5, 6, 7, 8, 17};
         static struct sim_result r;
 
+        last = answered;
         sim_run(&g.f, seeds[i], NULL, &r);
         for (unsigned q = 0; q < r.searches; q++)
             if (r.search[q].moved && r.search[q].at_three >= 0.5) {
@@ -72,7 +74,8 @@ static void gates_drift_is_answered(void **state)
                 break;
             }
     }
-    assert_int_equal(answered, FEW);
+    assert_true(answered >= 8);
+    assert_int_equal(answered, last + 1);
 }
 
 static unsigned times(const char *text, const char *what)

@@ -28,6 +28,7 @@ static const struct sim_family plain = {
     X(horizon, (f->slow = 1, f->rate = 5))                                     \
     X(cliff, f->cliff = 3)                                                     \
     X(costs, (f->cost_noise = 0.3, f->hiccup = 0.01))                          \
+    X(dear, (f->space = "{" RATE ", " BATCH "}", f->clock_s = 2e-2))           \
     X(batch, (f->space = "{" RATE "," BATCH "}", f->clock_s = 5e-3))           \
     X(moved, (f->ball = 0.1, f->moved = 0.1, f->moved_after = 4))              \
     X(clocks, f->trial_clocks = 48)
@@ -100,6 +101,58 @@ static void sim_stopping_spares_the_winner(void **state)
     assert_true(ratio < 0.95);
 }
 
+/* A bandwidth from 1 to 1,000, of which the least makes a clock cost forty
+ * times as much as most do, and batches whose clocks cost about the same. */
+static const struct sim_family dear = {
+    .name = "dear_bandwidth",
+    .space = "{" RATE ", " BATCH ", "
+             "\"bandwidth\": {\"type\": \"float\", \"min\": 1, \"max\": 1000, "
+             "\"scale\": \"log\", \"default\": 100}}",
+    .samples = 32768,
+    .validation = 4096,
+    .workers = 2,
+    .condition = 500,
+    .noise = 0.3,
+    .test_noise = 1e-3,
+    .jitter = 1,
+    .ball = 0.03,
+    .clock_s = 3e-2,
+    .sample_s = 1e-4,
+    .cost_noise = 0.03,
+    .switch_s = 1e-3,
+    .copy_s = 1e-3,
+    .max_epochs = 12,
+};
+
+/* Settings that take a multiple of a trial's time are given up from their first
+ * windows on: the first search takes three quarters of the time that it takes
+ * where they run on (all of it, without looks at dear ones), and hardly ever is
+ * it one that would have won. */
+static void sim_dear_trials_are_cut(void **state)
+{
+    unsigned n = sim_seeds(20), wrong = 0;
+    double cut = 0, whole = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= n; seed++) {
+        struct sim_family f = dear;
+        struct sim_result r;
+
+        sim_run(&f, seed, NULL, &r);
+        assert_false(r.hung);
+        cut += r.search[0].seconds;
+        f.run_doomed = true;
+        sim_run(&f, seed, NULL, &r);
+        assert_false(r.hung);
+        whole += r.search[0].seconds;
+        wrong += r.search[0].doomed_won;
+    }
+    printf("sim_dear seeds=%u first_search=%.2f wrong=%u\n", n, cut / whole,
+           wrong);
+    assert_true(wrong <= 0.05 * n);
+    assert_true(cut < 0.85 * whole);
+}
+
 /* Where the training system is slow to begin what it waited for, the next
  * setting is asked for while a trial runs: it waits for a few trials of a
  * search, not for all, and finds as good a setting. */
@@ -128,6 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sim_stopping_spares_the_winner),
+        cmocka_unit_test(sim_dear_trials_are_cut),
         cmocka_unit_test(sim_waiting_is_overlapped),
     };
 

@@ -5,6 +5,7 @@
 
 enum {
     FORECAST_PARTS = 10, /* in which setbacks are looked for */
+    FORECAST_HEALS = 3,  /* points in which a jump at the start may heal */
     FORECAST_GROUPS_MIN = 6,
     FORECAST_GROUPS_MAX = 64
 };
@@ -163,4 +164,32 @@ void forecast_of(const struct forecast_point point[], size_t n, double share,
     average = level * (1 + FORECAST_HASTE * left / share);
     out->most =
         fmax(level, fmax(lately, average)) + setback(point + half, n - half);
+}
+
+void forecast_early(const struct forecast_point point[], size_t n, double share,
+                    double error, double noise, struct forecast *out)
+{
+    double product = 0, squares = 0, left = 1 - share, pace, lately, margin;
+    const struct forecast_point *last = &point[n - 1];
+
+    assert(n >= 1);
+    assert(share > 0 && share <= 1);
+    for (size_t i = 0; i < n; i++) {
+        product += point[i].at * point[i].value;
+        squares += point[i].at * point[i].at;
+    }
+    out->noise = fmax(noise, forecast_noise(point, n));
+    margin = out->noise * normal_quantile(error);
+    /* On a line from where the trial began; or, where it has fallen back at
+     * first, as fast as from the last but one point to the last. */
+    out->now = product / squares * share;
+    pace = (product + margin * sqrt(squares)) / squares;
+    lately = -INFINITY;
+    if (n > 1)
+        lately = (last->value - last[-1].value + M_SQRT2 * margin) /
+                 (last->at - last[-1].at);
+    out->most = fmax(pace * share, last->value + margin) +
+                fmax(FORECAST_HASTE * fmax(pace, lately), 0) * left;
+    if (n <= FORECAST_HEALS && last->value + margin < 0)
+        out->most = INFINITY;
 }

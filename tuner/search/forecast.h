@@ -43,6 +43,14 @@ struct forecast {
 void forecast_of(const struct forecast_point point[], size_t n, double share,
                  double error, struct forecast *out);
 
+/* The same from point[n], n >= 1, where too few points show their noise: a
+ * point's standard deviation is at most @noise, as other trials showed, or what
+ * the points themselves show. `now` is as the trial's average pace has it.
+ * While a trial has clearly got worse in its first three points, `most` is
+ * INFINITY: that may heal. */
+void forecast_early(const struct forecast_point point[], size_t n, double share,
+                    double error, double noise, struct forecast *out);
+
 /* The part of @budget for look number @look (from 1) of one of @trials. */
 double forecast_share(double budget, uint32_t trials, uint32_t look);
 

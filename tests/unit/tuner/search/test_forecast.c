@@ -108,15 +108,80 @@ static void forecast_error_rate_holds_for_noise_with_memory(void **state)
     assert_true(share_stopped(late, 0.1, 0.5, 0.05) <= 0.05);
 }
 
+static double worse(double at)
+{
+    return -at;
+}
+
+enum { FEW = 10 };
+
+/* Points after which looks from the first point on, with the noise of a point
+ * known, find a trial hopeless; FEW: none does. */
+static unsigned stopped_early(double value(double), double noise, double budget,
+                              struct rng *rng)
+{
+    struct forecast_point point[FEW];
+
+    for (unsigned i = 0; i < FEW; i++) {
+        double at = (i + 0.5) / FEW;
+        struct forecast reach;
+
+        point[i] =
+            (struct forecast_point){at, value(at) + noise * rng_normal(rng)};
+        forecast_early(point, i + 1, (i + 1.0) / FEW,
+                       forecast_share(budget, 1, i + 1), noise, &reach);
+        if (reach.most < need)
+            return i + 1;
+    }
+    return FEW;
+}
+
+static double tenth(double at)
+{
+    return need * at / 10;
+}
+
+/* False alarms of looks from the first point on stay within the budget, for
+ * whatever shape the bound allows, jumps that heal among them. */
+static void forecast_early_error_rate_stays_within_the_budget(void **state)
+{
+    double (*const shape[])(double) = {as_good_as_the_best, just_enough, late,
+                                       jump, flattening};
+    static const double noise[] = {0.001, 0.05, 0.3, 2};
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 8);
+    for (size_t s = 0; s < sizeof(shape) / sizeof(shape[0]); s++)
+        for (size_t k = 0; k < sizeof(noise) / sizeof(noise[0]); k++) {
+            unsigned wrong = 0;
+
+            for (unsigned i = 0; i < TRACES; i++)
+                wrong += stopped_early(shape[s], noise[k], 0.05, &rng) < FEW;
+            if (wrong > 0)
+                printf("forecast_early_error shape=%zu noise=%g share=%.4f\n",
+                       s, noise[k], (double)wrong / TRACES);
+            assert_true(wrong <= 0.05 * TRACES);
+        }
+}
+
+/* A trial that makes a tenth of what is needed is found out by its first point,
+ * one that only gets worse by its fourth; noise delays it. */
+static void forecast_early_finds_the_hopeless_at_once(void **state)
+{
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 9);
+    assert_int_equal(stopped_early(tenth, 0, 0.05, &rng), 1);
+    assert_int_equal(stopped_early(worse, 0, 0.05, &rng), 4);
+    assert_true(stopped_early(tenth, 0.05, 0.05, &rng) > 1);
+}
+
 static double nothing(double at)
 {
     (void)at;
     return 0;
-}
-
-static double worse(double at)
-{
-    return -at;
 }
 
 /* A trial that makes nothing, or that gets worse, is found out. */
@@ -174,6 +239,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forecast_error_rate_stays_within_the_budget),
         cmocka_unit_test(forecast_error_rate_holds_for_noise_with_memory),
+        cmocka_unit_test(forecast_early_error_rate_stays_within_the_budget),
+        cmocka_unit_test(forecast_early_finds_the_hopeless_at_once),
         cmocka_unit_test(forecast_hopeless_trials_are_found),
         cmocka_unit_test(forecast_tells_where_it_stands),
         cmocka_unit_test(forecast_shares_add_up),
