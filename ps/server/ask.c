@@ -14,21 +14,26 @@ struct look {
     struct mlt_worker_status shown[WORKERS_MAX];
 };
 
+static const struct mlt_worker *worker_at(const struct mlt_ps *ps, unsigned i)
+{
+    return ps_worker((struct mlt_ps *)ps, i);
+}
+
 static struct consistency_view look_at(const struct mlt_worker *w,
                                        mlt_table table, struct look *look)
 {
     const struct mlt_ps *ps = w->ps;
 
     clock_status(ps, table, look->status);
-    for (unsigned i = 0; i < ps->shape.workers; i++)
+    for (unsigned i = 0; i < shape_own_workers(&ps->shape); i++)
         look->status[i].busy =
-            look->status[i].available && !ps->shape.worker[i].asks;
+            look->status[i].available && !worker_at(ps, i)->asks;
     return (struct consistency_view){
         .worker = look->status,
-        .workers = ps->shape.workers,
+        .workers = shape_own_workers(&ps->shape),
         .self = w->index,
         .staleness = ps->staleness,
-        .rule = barrier_rule_with(ps->shape.rule, ps->quorum),
+        .rule = barrier_rule_with(shape_rule(&ps->shape), ps->quorum),
         .base = ps->run_base,
         .shown = look->shown};
 }
@@ -38,7 +43,7 @@ static struct consistency_view look_at(const struct mlt_worker *w,
 static bool may_go_on(const struct mlt_worker *w, struct look *look,
                       struct consistency_view *view)
 {
-    const struct consistency_ops *m = w->ps->shape.consistency;
+    const struct consistency_ops *m = shape_consistency(&w->ps->shape);
 
     assert(w->asks);
     if (!w->begun) {
@@ -57,16 +62,15 @@ static bool nobody_goes_on(const struct mlt_ps *ps, struct look *look)
 {
     struct consistency_view view;
 
-    for (unsigned i = 0; i < ps->shape.workers; i++) {
-        const struct mlt_worker *w = &ps->shape.worker[i];
+    for (unsigned i = 0; i < shape_own_workers(&ps->shape); i++) {
+        const struct mlt_worker *w = worker_at(ps, i);
 
         if (!w->asks &&
             atomic_load_explicit(&w->available, memory_order_acquire))
             return false;
     }
-    for (unsigned i = 0; i < ps->shape.workers; i++)
-        if (ps->shape.worker[i].asks &&
-            may_go_on(&ps->shape.worker[i], look, &view))
+    for (unsigned i = 0; i < shape_own_workers(&ps->shape); i++)
+        if (worker_at(ps, i)->asks && may_go_on(worker_at(ps, i), look, &view))
             return false;
     return true;
 }
@@ -77,8 +81,8 @@ static void tell_stuck(struct mlt_ps *ps)
     const struct mlt_worker *last = NULL;
     unsigned waiting = 0;
 
-    for (unsigned i = 0; i < ps->shape.workers; i++) {
-        const struct mlt_worker *w = &ps->shape.worker[i];
+    for (unsigned i = 0; i < shape_own_workers(&ps->shape); i++) {
+        const struct mlt_worker *w = worker_at(ps, i);
 
         if (!w->asks)
             continue;
@@ -92,7 +96,7 @@ static void tell_stuck(struct mlt_ps *ps)
               "consistency model %s lets nobody go on: worker %u, the furthest "
               "behind, waits in its clock %lld to read table %s, and so do all "
               "%u that are alive",
-              ps->shape.consistency->name, last->number,
+              shape_model(&ps->shape), last->number,
               (long long)(clock_of(last, WORKER_ALL_TABLES) - ps->run_base),
               table_name(last->view[last->asks - 1].table), waiting);
 }
@@ -114,7 +118,7 @@ static enum answer ask(struct mlt_worker *w, struct worker_view *v)
     if (may_go_on(w, &look, &view)) {
         w->asks = 0;
         w->begun = true;
-        clock_grant(ps->shape.consistency, &view, v);
+        clock_grant(shape_consistency(&ps->shape), &view, v);
         answer = GO_ON;
     } else if (nobody_goes_on(ps, &look)) {
         if (!runtime_failed(ps)) /* else one that failed is not alive */
@@ -159,16 +163,15 @@ int mlt_ps_set_model(struct mlt_ps *ps, const struct mlt_model_ops *ops,
         ps_misuse("mlt_ps_set_model after mlt_ps_start");
     if (consistency_user(ops, arg, "the model", &ps->own_model, &f))
         return ps_give_error(err, &f);
-    if (ps->shape.nodes > 1) {
+    if (ps_nodes(ps) > 1) {
         fault_set(&f, ERR_UNSUPPORTED,
                   "consistency model %s: a model of your own acts in one "
                   "process, and there are %u nodes; of several nodes barrier "
                   "with a rule",
-                  ops->name, ps->shape.nodes);
+                  ops->name, ps_nodes(ps));
         return ps_give_error(err, &f);
     }
-    ps->shape.consistency = &ps->own_model;
-    ps->shape.rule = (struct barrier_rule){0};
+    shape_set_model(&ps->shape, &ps->own_model);
     return ERR_OK;
 }
 

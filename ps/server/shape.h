@@ -72,6 +72,19 @@ shape_consistency(const struct ps_shape *s)
     return s->consistency;
 }
 
+static inline struct barrier_rule shape_rule(const struct ps_shape *s)
+{
+    return s->rule;
+}
+
+/* A user's model (ps/server/ask.h), borrowed. */
+static inline void shape_set_model(struct ps_shape *s,
+                                   const struct consistency_ops *m)
+{
+    s->consistency = m;
+    s->rule = (struct barrier_rule){0};
+}
+
 /* The consistency model's name. */
 static inline const char *shape_model(const struct ps_shape *s)
 {

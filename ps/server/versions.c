@@ -246,9 +246,9 @@ static enum err row_at(struct versions *h, uint64_t row, uint64_t version,
 
 static struct versions *versions_of(const struct mlt_worker *w, mlt_table table)
 {
-    if (table >= w->ps->shape.tables)
+    if (table >= shape_tables(&view_server(w)->shape))
         ps_misuse("history: there is no table %u", table);
-    return w->view[table].history;
+    return view_of_worker(w, table)->history;
 }
 
 static bool has_room(const struct versions *h)
@@ -259,7 +259,7 @@ static bool has_room(const struct versions *h)
 static void prune_all(struct mlt_worker *w, mlt_table table, struct versions *h)
 {
     for (uint64_t i = 0; i < h->rows && !has_room(h); i++) {
-        struct stripe *stripe = apply_stripe(w->ps, table, i);
+        struct stripe *stripe = apply_stripe(view_server(w), table, i);
 
         stripe_lock(stripe);
         if (h->row[i].newest)
@@ -318,7 +318,7 @@ int mlt_take_version(struct mlt_worker *w, mlt_table table, uint64_t *version)
     if (first)
         log_event(LOG_WARN, "history_suspended",
                   "table=%s cap_bytes=%llu versions_held=%zu",
-                  table_name(w->view[table].table),
+                  table_name(view_of_worker(w, table)->table),
                   (unsigned long long)h->cap_bytes, held);
     return err;
 }
@@ -354,8 +354,9 @@ int mlt_get_row_at(struct mlt_worker *w, mlt_table table, uint64_t version,
         return ERR_UNSUPPORTED;
     if (row >= h->rows)
         ps_misuse("mlt_get_row_at: table %s has no row %llu",
-                  table_name(w->view[table].table), (unsigned long long)row);
-    stripe = apply_stripe(w->ps, table, row);
+                  table_name(view_of_worker(w, table)->table),
+                  (unsigned long long)row);
+    stripe = apply_stripe(view_server(w), table, row);
     stripe_lock(stripe);
     stripe_lock(&h->lock);
     held = find_referred(h, version) < h->helds;
@@ -363,7 +364,8 @@ int mlt_get_row_at(struct mlt_worker *w, mlt_table table, uint64_t version,
     err = !held ? ERR_NOENT
           : version <= atomic_load(&h->lost)
               ? ERR_NOMEM
-              : row_at(h, row, version, view_row(&w->view[table], row), out);
+              : row_at(h, row, version, view_row(view_of_worker(w, table), row),
+                       out);
     stripe_unlock(stripe);
     return err;
 }
@@ -373,31 +375,32 @@ int mlt_get_row_at(struct mlt_worker *w, mlt_table table, uint64_t version,
 static enum err add_versions(struct mlt_ps *ps, mlt_table table,
                              uint64_t cap_bytes, struct fault *f)
 {
-    const struct table *t = &ps->shape.table[table];
-    uint64_t least =
-        t->rows * ((uint64_t)t->value_bytes + MLT_HISTORY_ROW_BYTES);
+    const struct table *t = shape_table(&ps->shape, table);
+    uint64_t least = table_rows(t) *
+                     ((uint64_t)table_value_bytes(t) + MLT_HISTORY_ROW_BYTES);
 
-    if (t->access != MLT_SHARED)
+    if (table_is_local(t) || table_is_exclusive(t))
         return fault_set(f, ERR_INVAL,
                          "history of table %s: expected a shared table",
-                         t->name);
-    if (ps->shape.nodes > 1)
+                         table_name(t));
+    if (ps_nodes(ps) > 1)
         return fault_set(f, ERR_UNSUPPORTED,
                          "history of table %s: it is kept in one process, and "
                          "there are %u nodes",
-                         t->name, ps->shape.nodes);
+                         table_name(t), ps_nodes(ps));
     if (ps->history[table])
         return fault_set(f, ERR_EXIST, "history of table %s: declared twice",
-                         t->name);
+                         table_name(t));
     if (cap_bytes < least)
         return fault_set(f, ERR_LIMIT,
                          "history of table %s: expected a cap of at least %llu "
                          "bytes, a copy of each row, found %llu",
-                         t->name, (unsigned long long)least,
+                         table_name(t), (unsigned long long)least,
                          (unsigned long long)cap_bytes);
-    if (versions_new(t->rows, t->value_bytes, cap_bytes, &ps->history[table]))
+    if (versions_new(table_rows(t), table_value_bytes(t), cap_bytes,
+                     &ps->history[table]))
         return fault_set(f, ERR_NOMEM, "history of table %s: out of memory",
-                         t->name);
+                         table_name(t));
     return ERR_OK;
 }
 
@@ -406,7 +409,7 @@ int mlt_ps_history(struct mlt_ps *ps, mlt_table table, uint64_t cap_bytes,
 {
     struct fault f = {0};
 
-    if (ps->started || table >= ps->shape.tables)
+    if (ps->started || table >= shape_tables(&ps->shape))
         ps_misuse("mlt_ps_history: %s",
                   ps->started ? "after mlt_ps_start" : "no such table");
     return add_versions(ps, table, cap_bytes, &f) ? ps_give_error(err, &f)
@@ -418,7 +421,7 @@ int mlt_ps_history_stats(const struct mlt_ps *ps, mlt_table table,
 {
     struct versions *h;
 
-    assert(table < ps->shape.tables);
+    assert(table < shape_tables(&ps->shape));
     if (out->size != sizeof(*out))
         return ERR_VERSION;
     *out = (struct mlt_history_stats){.size = sizeof(*out)};

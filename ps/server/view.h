@@ -130,6 +130,17 @@ static inline uint64_t view_number(const struct worker_view *v, uint64_t row)
     return __builtin_expect(v->number != NULL, 0) ? v->number[row] : row;
 }
 
+static inline struct worker_view *view_of_worker(const struct mlt_worker *w,
+                                                 mlt_table table)
+{
+    return &w->view[table];
+}
+
+static inline struct mlt_ps *view_server(const struct mlt_worker *w)
+{
+    return w->ps;
+}
+
 /* Bytes of the arrays that lie by the view's slots, a slot. */
 static inline uint32_t view_slot_bytes(const struct worker_view *v)
 {
