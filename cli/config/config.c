@@ -263,6 +263,15 @@ static enum err read_initial(struct config_parse *p)
                     setting_to_json(&c->space, &c->initial));
 }
 
+/* Whether this app trains as a loop: its setting `parallel` says so. */
+static bool is_loop(const struct run_config *c)
+{
+    const char *s =
+        json_string_value(json_object_get(c->app_settings, "parallel"));
+
+    return s && strcmp(s, "loop") == 0;
+}
+
 static enum err read_tunables(struct config_parse *p)
 {
     struct run_config *c = p->c;
@@ -273,6 +282,7 @@ static enum err read_tunables(struct config_parse *p)
         .nodes = c->nodes > 0 ? c->nodes : 1,
         .workers = c->nodes * c->workers > 0 ? c->nodes * c->workers : 1,
         .batch_clocks = has_batch_clocks(c),
+        .is_loop = is_loop(c),
         .program = config_is_program(c),
         .known = config_schemas_tunables(p->env->schemas)};
     enum err err = tunables_space(&context, json_at(p->root, "/tunables"),

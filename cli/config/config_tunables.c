@@ -154,6 +154,7 @@ static bool cannot_act(const struct tunables_context *c, const char *name,
         .uses_momentum = uses(c->update_rule, "momentum"),
         .uses_staleness = uses(c->consistency, "staleness"),
         .uses_barrier_k = uses(c->consistency, "k"),
+        .shares = !c->is_loop,
         .batch_clocks = c->batch_clocks};
 
     *reason = '\0';
@@ -167,6 +168,9 @@ static bool cannot_act(const struct tunables_context *c, const char *name,
         break;
     case ACTING_ONE_WORKER:
         snprintf(reason, REASON_MAX, "with one worker");
+        break;
+    case ACTING_UNSHARED:
+        snprintf(reason, REASON_MAX, "in a loop, where no row is stale");
         break;
     case ACTING_CONSISTENCY:
         snprintf(reason, REASON_MAX, "under consistency %s",

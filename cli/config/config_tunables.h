@@ -20,6 +20,7 @@ struct tunables_context {
     const struct registry_entry *app, *update_rule, *consistency;
     unsigned nodes, workers; /* workers over all nodes */
     bool batch_clocks;       /* a clock is a mini-batch */
+    bool is_loop;            /* no two workers share rows (docs/loops.md) */
     bool program; /* the app is the user's: only it knows what can act, and
                    * may have tunables of any name */
     const struct tunables_known *known; /* borrowed; NULL: made for the call */

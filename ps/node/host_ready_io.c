@@ -24,6 +24,15 @@ static bool rules_use(const struct host *h, bool momentum)
     return false;
 }
 
+static bool has_shared(const struct host *h)
+{
+    unsigned t = 0;
+
+    while (t < ps_tables(h->ps) && ps_table_info(h->ps, t).access != MLT_SHARED)
+        t++;
+    return t < ps_tables(h->ps);
+}
+
 static bool add_acting(json_t *out, const struct acting_run *run,
                        const char *name, bool in_app)
 {
@@ -49,6 +58,7 @@ json_t *host_tunables(const struct host *h)
         .uses_momentum = rules_use(h, true),
         .uses_staleness = h->uses_staleness,
         .uses_barrier_k = h->uses_barrier_k,
+        .shares = has_shared(h),
         .batch_clocks = h->facts.order.parts == 0,
     };
     const char *const *name = h->facts.app->tunables;

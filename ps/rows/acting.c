@@ -19,18 +19,23 @@ static enum acting_reason batch(const struct acting_run *run)
     return run->batch_clocks ? ACTING : ACTING_CLOCKS;
 }
 
+/* Of what bounds reads. */
+static enum acting_reason waits(const struct acting_run *run, bool model_uses)
+{
+    return run->workers == 1 ? ACTING_ONE_WORKER
+           : !model_uses     ? ACTING_CONSISTENCY
+           : !run->shares    ? ACTING_UNSHARED
+                             : ACTING;
+}
+
 static enum acting_reason staleness(const struct acting_run *run)
 {
-    return run->workers == 1      ? ACTING_ONE_WORKER
-           : !run->uses_staleness ? ACTING_CONSISTENCY
-                                  : ACTING;
+    return waits(run, run->uses_staleness);
 }
 
 static enum acting_reason barrier_k(const struct acting_run *run)
 {
-    return run->workers == 1      ? ACTING_ONE_WORKER
-           : !run->uses_barrier_k ? ACTING_CONSISTENCY
-                                  : ACTING;
+    return waits(run, run->uses_barrier_k);
 }
 
 static enum acting_reason bandwidth(const struct acting_run *run)

@@ -5,8 +5,9 @@
  *   learning_rate   an update rule that uses one
  *   momentum        an update rule that uses it
  *   batch_size      clocks that are mini-batches
- *   staleness       several workers, and a consistency model that bounds it
- *   k               several workers, and the consistency model barrier
+ *   staleness       several workers, a shared table, and a consistency model
+ *                   that bounds it
+ *   k               the same with the consistency model barrier
  *   bandwidth_mbps  several nodes
  *
  * All but the last two need an application that has them, too, and so do the
@@ -25,6 +26,7 @@ struct acting_run {
     bool uses_momentum;
     bool uses_staleness; /* the consistency model does */
     bool uses_barrier_k;
+    bool shares;       /* some table is: workers wait to read its rows */
     bool batch_clocks; /* a clock is a mini-batch */
 };
 
@@ -34,6 +36,7 @@ enum acting_reason {
     ACTING_ONE_NODE,
     ACTING_ONE_WORKER,
     ACTING_CONSISTENCY,
+    ACTING_UNSHARED,
     ACTING_APP,
     ACTING_RULE,
     ACTING_CLOCKS

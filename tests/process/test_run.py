@@ -496,8 +496,11 @@ class Refused(Case):
         self.assertRegex(done.out, r"work      loop mf: \d+ iterations over")
         self.assertIn("strategy: two dimensions", done.out)
         self.assertIn("  worker 1 | ", done.out)
+        config["ps"] = {**config.get("ps", {}), "consistency": "ssp"}
+        config["tunables"] = {"learning_rate": {}, "staleness": {}}
         done = self.run_config(config, "--json")
         self.assert_code(done, 0)
+        self.assertIn("/tunables/staleness: cannot act in a loop", done.err)
         config["cluster"]["nodes"] = 2
         for more in (["--dry-run"], ["--state", "other"]):
             done = self.run_config(config, *more)

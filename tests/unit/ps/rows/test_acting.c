@@ -9,6 +9,7 @@ static struct acting_run all(void)
                                .uses_learning_rate = true,
                                .uses_momentum = true,
                                .uses_staleness = true,
+                               .shares = true,
                                .batch_clocks = true};
 }
 
@@ -42,6 +43,11 @@ static void acting_names_the_part_that_is_lacking(void **state)
     assert_int_equal(acting_why_not(&run, "momentum", true), ACTING_RULE);
     run.batch_clocks = false;
     assert_int_equal(acting_why_not(&run, "batch_size", true), ACTING_CLOCKS);
+    run.shares = false;
+    run.uses_barrier_k = true;
+    assert_int_equal(acting_why_not(&run, "staleness", true), ACTING_UNSHARED);
+    assert_int_equal(acting_why_not(&run, "k", false), ACTING_UNSHARED);
+    assert_int_equal(acting_why_not(&run, "bandwidth_mbps", true), ACTING);
     run.uses_staleness = false;
     assert_int_equal(acting_why_not(&run, "staleness", true),
                      ACTING_CONSISTENCY);
