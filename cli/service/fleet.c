@@ -79,6 +79,8 @@ static void tell(const struct fleet_run *run, struct view_job *job)
         reason = run->job.reason;
     else if (fleet_waits(run))
         reason = run->trouble;
+    if (run->unread)
+        reason = run->trouble;
     snprintf(job->status, sizeof(job->status), "%.15s", status);
     snprintf(job->reason, sizeof(job->reason), "%s", reason);
 }
@@ -149,13 +151,13 @@ static void clear_log(struct fleet *fleet, struct fleet_run *run)
 
 void fleet_show(struct fleet *fleet, struct fleet_run *run)
 {
-    struct view_job job = {.managed = run->managed};
+    struct view_job job = {.managed = run->managed && !run->unread};
 
     assert(run->id[0]);
     run->entry.state = state_of(run);
     job.waits = fleet_waits(run);
     tell(run, &job);
-    if (run->managed) {
+    if (job.managed) {
         snprintf(job.group, sizeof(job.group), "%s", run->job.group);
         job.submitted_unix_s = (double)run->job.submitted_ns * 1e-9;
         job.workers = run->entry.workers;
@@ -268,7 +270,9 @@ static enum err list(struct fleet *fleet, struct fleet_run *run)
     return ERR_OK;
 }
 
-static enum err add(struct fleet *fleet, const char *id, struct fault *f)
+/* Run @id as it is on the disk; the caller owns *@out. */
+static enum err read_run(struct fleet *fleet, const char *id,
+                         struct fleet_run **out, struct fault *f)
 {
     struct fleet_run *run = mem_calloc(1, sizeof(*run));
     struct replayed r;
@@ -298,10 +302,20 @@ static enum err add(struct fleet *fleet, const char *id, struct fault *f)
     replay_shares(r.config, &run->entry.workers, &run->entry.memory);
     replayed_deinit(&r);
     err = take_job(fleet, run, f);
-    if (err) {
+    if (err)
         run_free(run);
+    else
+        *out = run;
+    return err;
+}
+
+static enum err add(struct fleet *fleet, const char *id, struct fault *f)
+{
+    struct fleet_run *run = NULL;
+    enum err err = read_run(fleet, id, &run, f);
+
+    if (err)
         return err;
-    }
     err = list(fleet, run);
     return err ? fault_set(f, err, "%s", err_text(err)) : ERR_OK;
 }
@@ -359,8 +373,10 @@ static enum err take_id(void *ctx, const char *id)
     return ERR_OK;
 }
 
-/* One that could not be read now (no memory, a journal that was busy) may be
- * when the journal changes. */
+/* ---- runs that cannot be read -------------------------------------------- */
+
+/* One that there is no memory, or no place, to list is tried again when the
+ * journal changes. */
 static void remember_missed(struct fleet *fleet, const char *id,
                             const struct fault *why)
 {
@@ -376,6 +392,80 @@ static void remember_missed(struct fleet *fleet, const char *id,
     fleet->missed_len++;
 }
 
+/* What the journal says of a run without what it did. */
+static enum err take_row(void *ctx, const struct journal_run *stored)
+{
+    struct fleet_run *run = ctx;
+
+    if (strcmp(stored->id, run->id) != 0)
+        return ERR_OK;
+    snprintf(run->name, sizeof(run->name), "%s", stored->name);
+    run->ended = stored->status != NULL;
+    snprintf(run->status, sizeof(run->status), "%s",
+             stored->status ? stored->status : "");
+    return ERR_OK;
+}
+
+/* The same trouble is told once: it may last for days. */
+static void tell_unread(struct fleet *fleet, struct fleet_run *run,
+                        const struct fault *why)
+{
+    char trouble[JOB_REASON_MAX];
+
+    snprintf(trouble, sizeof(trouble),
+             "it cannot be read, which is tried again: %.400s", why->text);
+    text_clean(trouble);
+    if (strcmp(trouble, run->trouble) == 0)
+        return;
+    memcpy(run->trouble, trouble, sizeof(trouble));
+    console_error("run %s: %s", run->id, trouble);
+    if (run->events)
+        fleet_show(fleet, run);
+}
+
+/* Lists run @id, which could not be read, all the same: it says why. @name:
+ * NULL: the journal's, or its id. */
+static enum err list_unread(struct fleet *fleet, const char *id,
+                            const char *name, const struct fault *why)
+{
+    struct fleet_run *run = mem_calloc(1, sizeof(*run));
+    enum err err;
+
+    if (!run)
+        return ERR_NOMEM;
+    history_init(&run->history);
+    snprintf(run->id, sizeof(run->id), "%s", id);
+    snprintf(run->name, sizeof(run->name), "%s", name ? name : id);
+    if (!name)
+        (void)journal_find_run(fleet->journal, id, take_row, run, NULL);
+    run->unread = run->rests = true;
+    run->managed = job_exists(fleet->state, id);
+    run->not_before = FLEET_ASKED;
+    tell_unread(fleet, run, why);
+    err = list(fleet, run);
+    if (err)
+        return err;
+    view_lock(fleet->view);
+    view_rest_run(fleet->view, id, true);
+    view_unlock(fleet->view);
+    return ERR_OK;
+}
+
+/* Lists run @id, whole or not. */
+static void take_run(struct fleet *fleet, const char *id, const char *name)
+{
+    struct fault why = {0};
+
+    if (fleet_find(fleet, id))
+        return;
+    make_room(fleet); /* without, it is missed */
+    if (add(fleet, id, &why) == ERR_OK)
+        return;
+    if (!run_id_valid(id) || !fleet_journaled(fleet, id) ||
+        list_unread(fleet, id, name, &why))
+        remember_missed(fleet, id, &why);
+}
+
 static void try_missed(struct fleet *fleet)
 {
     size_t n = 0;
@@ -384,7 +474,7 @@ static void try_missed(struct fleet *fleet)
         struct fleet_missed m = fleet->missed[i];
         struct fault why = {0};
 
-        if (add(fleet, m.id, &why) == ERR_OK)
+        if (fleet_find(fleet, m.id) || add(fleet, m.id, &why) == ERR_OK)
             continue;
         if (++m.tries < FLEET_TRIES_MAX)
             fleet->missed[n++] = m;
@@ -393,6 +483,49 @@ static void try_missed(struct fleet *fleet)
     }
     fleet->missed_len = n;
 }
+
+/* The pauses between reads double: none, 1 s, 2 s, ..., 64 s. */
+static const time_ns READ_AGAIN = 1000000000;
+enum { READS_DOUBLED = 6 };
+
+static void read_again(struct fleet *fleet, struct fleet_run *placeholder)
+{
+    struct fleet_run *run = NULL;
+    struct fault why = {0};
+    char id[RUN_ID_MAX + 1];
+    unsigned doubled = placeholder->refused;
+    enum err err = read_run(fleet, placeholder->id, &run, &why);
+
+    memcpy(id, placeholder->id, sizeof(id));
+    if (err && fleet_journaled(fleet, id)) {
+        placeholder->read_at = clock_monotonic() + (READ_AGAIN << doubled);
+        placeholder->refused += doubled < READS_DOUBLED;
+        tell_unread(fleet, placeholder, &why);
+        return;
+    }
+    unlist(fleet, placeholder);
+    if (err) /* it was removed */
+        return;
+    err = list(fleet, run);
+    if (!err)
+        return;
+    fault_set(&why, err, "%s", err_text(err));
+    remember_missed(fleet, id, &why);
+}
+
+/* At most one a call: reading takes some 200 ms where a run did much. */
+static void try_unread(struct fleet *fleet)
+{
+    time_ns now = clock_monotonic();
+
+    for (size_t i = 0; i < fleet->runs; i++)
+        if (fleet->run[i]->unread && now >= fleet->run[i]->read_at) {
+            read_again(fleet, fleet->run[i]);
+            return;
+        }
+}
+
+/* ---- new ones ------------------------------------------------------------ */
 
 static enum err see_end(void *ctx, const struct journal_run *run)
 {
@@ -417,17 +550,6 @@ static bool in_use(const struct fleet *fleet, const char *id)
             !over || job_read(fleet->state, id, &job, NULL) || job.held);
 }
 
-static void take_run(struct fleet *fleet, const char *id)
-{
-    struct fault why = {0};
-
-    if (fleet_find(fleet, id))
-        return;
-    make_room(fleet); /* without, it is missed */
-    if (add(fleet, id, &why) != ERR_OK)
-        remember_missed(fleet, id, &why);
-}
-
 /* Runs that are new in the journal. Of more than can be listed those that are
  * in use come first, however old they are, then the newest. One that cannot be
  * read harms no other, and those that were read before the journal failed are
@@ -443,11 +565,11 @@ static enum err discover(struct fleet *fleet, struct fault *f)
     try_missed(fleet);
     for (size_t i = 0; i < from; i++)
         if (in_use(fleet, ids.id[i])) {
-            take_run(fleet, ids.id[i]);
+            take_run(fleet, ids.id[i], NULL);
             old++;
         }
     for (size_t i = from + old; i < ids.len; i++)
-        take_run(fleet, ids.id[i]);
+        take_run(fleet, ids.id[i], NULL);
     mem_free(ids.id);
     return err;
 }
@@ -674,12 +796,16 @@ enum err fleet_read(struct fleet *fleet, struct fault *f)
     if (changed)
         err = discover(fleet, f);
     lost = err != ERR_OK;
+    if (!lost)
+        try_unread(fleet);
     /* A run that cannot be read does not hide those after it. */
     for (size_t i = 0; i < fleet->runs && !lost; i++) {
         struct fleet_run *run = fleet->run[i];
         struct fault why = {0};
         enum err one = ERR_OK;
 
+        if (run->unread)
+            continue;
         clear_log(fleet, run);
         if (changed && run->alive)
             one = read_on(fleet, run, &why);
@@ -736,11 +862,13 @@ enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
         unregister(fleet, id);
     if (err)
         return err;
-    /* A run from now on: where it cannot be read this instant, fleet_read finds
-     * it, since the journal has changed. */
-    if (discover(fleet, &why))
-        log_event(LOG_WARN, "run_not_read_yet", "run=%s reason=\"%s\"", id,
-                  why.text);
+    /* A run from now on, whether it can be read this instant or not. */
+    if (discover(fleet, &why) == ERR_OK)
+        return ERR_OK;
+    log_event(LOG_WARN, "run_not_read_yet", "run=%s reason=\"%s\"", id,
+              why.text);
+    if (!fleet_find(fleet, id))
+        take_run(fleet, id, name);
     return ERR_OK;
 }
 
@@ -826,7 +954,7 @@ static void sweep_journal(struct fleet *fleet)
     for (size_t i = fleet->runs; i-- > 0;) {
         struct fleet_run *run = fleet->run[i];
 
-        if (run->ended || run->managed || run->alive ||
+        if (run->unread || run->ended || run->managed || run->alive ||
             history_records(&run->history) > 0 || !folder_is_gone(fleet, run))
             continue;
         log_event(LOG_WARN, "run_without_folder", "run=%s removed=yes",

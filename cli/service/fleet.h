@@ -12,6 +12,10 @@
  * shows stays in memory, and who asks for more reads the journal again
  * (fleet_fetch). It is whole again before it goes on. At VIEW_RUNS_MAX the run
  * that was over first is listed no more; it stays in the state folder.
+ *
+ * One that cannot be read (its files do not open, or are damaged) is listed as
+ * unread, with the reason, and read again after pauses of up to a minute. Until
+ * that succeeds nothing can be done with it but to delete it.
  */
 #ifndef CLI_FLEET_H
 #define CLI_FLEET_H
@@ -46,7 +50,8 @@ struct fleet_run {
     struct job job;
     struct queue_entry entry;
     uint32_t attempts;            /* begun since its last further epoch */
-    uint32_t refused;             /* starts in a row of which no process came */
+    uint32_t refused;             /* starts in a row of which no process came;
+                                   * of an unread one, reads in a row */
     char trouble[JOB_REASON_MAX]; /* why: the last one; "" */
     uint32_t epochs;              /* when it was begun last */
     time_ns not_before;           /* it waits until then; FLEET_ASKED */
@@ -55,14 +60,18 @@ struct fleet_run {
     int64_t beat;    /* its last sign of life (run_folder_beaten) before its
                       * end was read */
     bool rests;      /* what it did is not in memory (history_rest) */
+    bool unread;     /* it could not be read, for trouble: nothing of it is
+                      * known but what stands here; job does not hold */
+    time_ns read_at; /* it is read again then */
 };
 
 /* It waits until somebody asks for it. */
 #define FLEET_ASKED INT64_MAX
 
 enum {
-    FLEET_MISSED_MAX = 16, /* runs that could not be read, to be tried again */
-    FLEET_TRIES_MAX = 5    /* each so often, as the journal changes */
+    FLEET_MISSED_MAX =
+        16,             /* runs that could not be listed, to be tried again */
+    FLEET_TRIES_MAX = 5 /* each so often, as the journal changes */
 };
 
 struct fleet {
@@ -82,7 +91,7 @@ struct fleet {
 
 /* Reads every run of the state folder @state (absolute); of more than
  * VIEW_RUNS_MAX those that are queued, held or under way, and the newest. One
- * that cannot be read is left out and said so. Errors: those of the journal;
+ * that cannot be read is listed as unread. Errors: those of the journal;
  * fleet_close is due after one, too. */
 enum err fleet_open(struct fleet *fleet, const char *state, struct view *view,
                     struct fault *f);
@@ -110,7 +119,8 @@ enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
  * return. @config: JSON. Errors: those of the journal; ERR_LIMIT VIEW_RUNS_MAX
  * runs that are not over.
  * After one there is no such run, unless not even that could be written:
- * fleet_journaled says so, and the folder must stay. */
+ * fleet_journaled says so, and the folder must stay. On success it is listed,
+ * be it as unread, unless there is no memory even for that. */
 enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
                         const char *config, int64_t wall_ns, struct fault *f);
 

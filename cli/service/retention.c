@@ -147,7 +147,8 @@ static void look(struct retention_work *w, const struct retention *r,
 static bool may_go(const struct retention *r, const struct retention_run *gone,
                    const struct fleet_run *run)
 {
-    if (!r->resumable && (gone->stopped || (gone->failed && !run)))
+    if (!r->resumable &&
+        (gone->stopped || (gone->failed && (!run || run->unread))))
         return false;
     return !run || (fleet_over(run) && run->ended &&
                     (r->resumable || !fleet_resumable(run)));

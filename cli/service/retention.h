@@ -5,9 +5,9 @@
  * delete` takes: never one that waits, is held, or whose tuner lives, never one
  * that was interrupted, and one that could be continued (stopped; failed with a
  * snapshot or trials) only where that is said. A failed one that the service
- * does not list any more counts as such. What goes is decided by a look, at the
- * start, after each end and once an hour; the removal takes turns with the
- * supervisor's other work. One owner thread.
+ * does not list any more, or cannot read, counts as such. What goes is decided
+ * by a look, at the start, after each end and once an hour; the removal takes
+ * turns with the supervisor's other work. One owner thread.
  */
 #ifndef CLI_RETENTION_H
 #define CLI_RETENTION_H

@@ -375,7 +375,7 @@ static void leave_queue(struct supervisor *s)
     for (size_t i = 0; i < s->fleet->runs; i++) {
         struct fleet_run *run = s->fleet->run[i];
 
-        if (!fleet_waits(run) || run->alive)
+        if (!fleet_waits(run) || run->alive || run->unread)
             continue;
         run->not_before = FLEET_ASKED;
         snprintf(run->trouble, sizeof(run->trouble),

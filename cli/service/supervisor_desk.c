@@ -107,6 +107,9 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
         delete (s, run, r, out);
     else if (r->command == COMMAND_NOTE)
         note(s, r, out);
+    else if (run->unread)
+        response_problem(out, 503, "run_not_read", NULL, "run %s: %s", run->id,
+                         run->trouble);
     else if (run->alive)
         return !forward_begin(s, run, r, ticket, out);
     else

@@ -681,17 +681,21 @@ class ServiceItself(Faults):
             if code == 0 and self.lasting and time.monotonic() > begun + 3:
                 return
             if (self.lasting and time.monotonic() > begun + 10 and
-                    self.cannot_begin(code, now)):
+                    self.cannot_begin(run, code, now)):
                 return
             if time.monotonic() > end:
                 raise Wrong(f"the run does not end: {code} {now}")
             time.sleep(0.02)
 
-    def cannot_begin(self, code, now):
-        """Whether the run waits for what may never come, and it is said why. One
-        that cannot even be read is not listed."""
-        return code == 404 or (code == 200 and now["status"] == "queued" and
-                               now["status_reason"])
+    def cannot_begin(self, run, code, now):
+        """Whether the run waits for what may never come, and it is said why. Of
+        one that cannot even be read the list says it."""
+        if code == 503:
+            code, listed = self.ask("GET", "/api/v1/runs")
+            now = next((r for r in (listed or {}).get("runs", [])
+                        if r["run"] == run), None)
+        return (code == 200 and now and now["status"] == "queued" and
+                now["status_reason"])
 
     def end_service(self, service):
         if service.poll() is None:

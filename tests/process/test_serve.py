@@ -747,7 +747,7 @@ class Trouble(Service):
         self.assertEqual(self.get("/api/v1/runs?page_size=1")["total"], 4096)
 
     def test_a_run_that_could_not_be_read_is_tried_again(self):
-        """When the journal changes; meanwhile it harms no other."""
+        """Meanwhile it stands in the list, with the reason."""
         self.assert_code(self.end(), 143)
         self.assert_code(self.run_config(mlr_config()), 0)
         journal = sqlite3.connect(self.folder / ".mltune/mltune.db")
@@ -756,13 +756,48 @@ class Trouble(Service):
         journal.execute("UPDATE runs SET config = config || '}'")
         journal.commit()
         self.launch()
-        self.assertEqual(self.get("/api/v1/runs")["runs"], [])
+        unread, = self.get("/api/v1/runs")["runs"]
+        self.assertEqual(unread["status"], "finished")
+        self.assertIn("cannot be read", unread["status_reason"])
+        refused = self.get(f"/api/v1/runs/{unread['run']}", 503)
+        self.assertEqual(refused["code"], "run_not_read")
+        self.assertIn("cannot be read", refused["detail"])
         journal.execute("UPDATE runs SET config = "
                         "substr(config, 1, length(config) - 1)")
         journal.commit()
-        self.wait_until(lambda: self.get("/api/v1/runs")["runs"], "the run")
+        self.wait_until(lambda: "cannot be read" not in (
+            self.get("/api/v1/runs")["runs"][0]["status_reason"] or ""),
+            "the run")
         self.assertEqual(self.get("/api/v1/runs")["runs"][0]["status"],
                          "finished")
+
+    def test_an_accepted_run_whose_files_do_not_open(self):
+        """It is no 404: list and answers say what is wrong, nothing is done
+        with it, and it is begun once they open."""
+        run = self.submit(mlr_config())
+        held = self.submit(endless_config(), "?held=true")
+        self.wait_for_status(run, "finished")
+        self.assert_code(self.end(), 143)
+        job = self.folder / f".mltune/runs/{held}/job.json"
+        said = job.read_text()
+        job.unlink()
+        job.mkdir()
+        self.launch()
+        unread = next(r for r in self.get("/api/v1/runs")["runs"]
+                      if r["run"] == held)
+        self.assertEqual(unread["status"], "queued")
+        self.assertIn("job.json: Is a directory", unread["status_reason"])
+        self.assertEqual(self.run_now(held)["status_reason"],
+                         unread["status_reason"])
+        self.assertEqual(self.command(held, "continue", 503)["code"],
+                         "run_not_read")
+        self.assertTrue(job.is_dir())
+        self.assertEqual(self.run_now(run)["status"], "finished")
+        job.rmdir()
+        job.write_text(said)
+        self.wait_for_status(held, "held")
+        self.command(held, "continue")
+        self.wait_for_clock(held)
 
     def test_the_end_is_told(self):
         """While runs write their snapshots: reads work, /readyz and writes
@@ -864,6 +899,19 @@ class Retention(Service):
         self.launch("--keep-days", "1")
         self.wait_until(lambda: self.folders() == {"old-0"}, "the removal")
         self.assertIn("run_not_removed run=old-0", self.end().err)
+
+    def test_one_that_cannot_be_read(self):
+        """A failed one may have a snapshot to go on from: it stays."""
+        self.assert_code(self.end(), 143)
+        for name in ("old", "unread"):
+            self.add(name, status="failed")
+        job = self.folder / ".mltune/runs/unread/job.json"
+        job.unlink()
+        job.mkdir()
+        self.launch("--keep-days", "1")
+        self.wait_until(lambda: self.folders() == {"unread"}, "the removal")
+        self.wait_until(lambda: self.listed() == {"unread"}, "the list")
+        self.assertNotIn("run=unread", self.end().err)
 
     def test_an_end_makes_room(self):
         """A run that ends takes the place of the oldest. That one ended long

@@ -1,7 +1,8 @@
-/* A service's runs, as they are read while memory fails. */
+/* A service's runs, as they are read while memory or files fail. */
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/service/fleet.h"
+#include "cli/state/removal.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/scratch.h"
 
@@ -9,6 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct view *view;
@@ -288,6 +291,133 @@ static void fleet_run_that_ends_is_never_queued(void **state)
     close_fleet();
 }
 
+/* ---- runs that cannot be read -------------------------------------------- */
+
+/* Nobody can read the job of run @id while a folder stands in its place. */
+static void hide_job(const char *id, bool hide)
+{
+    char job[FILE_PATH_MAX], aside[FILE_PATH_MAX + 8];
+
+    snprintf(job, sizeof(job), "%s/runs/%s/job.json", scratch_folder(), id);
+    snprintf(aside, sizeof(aside), "%s.aside", job);
+    if (hide) {
+        assert_int_equal(rename(job, aside), 0);
+        assert_int_equal(mkdir(job, 0700), 0);
+    } else {
+        assert_int_equal(rmdir(job), 0);
+        assert_int_equal(rename(aside, job), 0);
+    }
+}
+
+/* Job and place of run @id, as the view lists it. */
+static struct view_run shown(const char *id)
+{
+    const struct view_run *run;
+    struct view_run copy = {.history = NULL};
+
+    view_lock(view);
+    run = view_run_find(view, id);
+    if (run)
+        copy = *run;
+    view_unlock(view);
+    assert_non_null(run);
+    return copy;
+}
+
+static void register_run(const char *id)
+{
+    struct fault f = {0};
+
+    make_job(id, 1);
+    hide_job(id, true);
+    assert_int_equal(fleet_register(&fleet, id, "given", "{}", 1, &f), ERR_OK);
+}
+
+static void look_again(const char *id)
+{
+    struct fault f = {0};
+
+    fleet_find(&fleet, id)->read_at = 0;
+    assert_int_equal(fleet_read(&fleet, &f), ERR_OK);
+}
+
+/* A run that was accepted and cannot be read stands in the list with the
+ * reason, is not begun, and is whole once its files open. */
+static void fleet_run_that_does_not_open_is_listed_with_the_reason(void **state)
+{
+    static const char id[] = "run-000001";
+    struct view_run run;
+
+    (void)state;
+    make_journal();
+    open_fleet();
+    register_run(id);
+    for (int look = 0; look < 20; look++) { /* it is never given up */
+        run = shown(id);
+        assert_string_equal(run.name, "given");
+        assert_string_equal(run.job.status, RUN_STATUS_QUEUED);
+        assert_non_null(strstr(run.job.reason, "cannot be read"));
+        assert_non_null(strstr(run.job.reason, "job.json"));
+        assert_true(run.rests);
+        assert_int_equal(fleet_find(&fleet, id)->not_before, FLEET_ASKED);
+        look_again(id);
+        assert_true(fleet_find(&fleet, id)->read_at > 0);
+    }
+    hide_job(id, false);
+    look_again(id);
+    run = shown(id);
+    assert_string_equal(run.job.reason, "");
+    assert_false(run.rests);
+    assert_false(fleet_find(&fleet, id)->unread);
+    assert_int_equal(fleet_find(&fleet, id)->job.number, 1);
+    close_fleet();
+}
+
+/* The same of a service that finds it so when it begins; of one that has ended
+ * the list says how, and with what trouble. */
+static void fleet_unread_run_is_found_at_the_start(void **state)
+{
+    static const char id[] = "run-000001";
+    struct fault f = {0};
+    struct journal *j;
+
+    (void)state;
+    make_journal();
+    open_fleet();
+    register_run(id);
+    close_fleet();
+    j = continue_run(id);
+    append_start(j, id);
+    append_end(j);
+    assert_int_equal(journal_end_run(j, "finished", "max_epochs", NULL, 1, &f),
+                     ERR_OK);
+    journal_close(j);
+    open_fleet();
+    assert_string_equal(shown(id).name, "given");
+    assert_string_equal(shown(id).job.status, "finished");
+    assert_non_null(strstr(shown(id).job.reason, "cannot be read"));
+    close_fleet();
+}
+
+/* One that is removed while it cannot be read is listed no more. */
+static void fleet_unread_run_that_is_removed_is_gone(void **state)
+{
+    static const char id[] = "run-000001";
+    struct fault f = {0};
+
+    (void)state;
+    make_journal();
+    open_fleet();
+    register_run(id);
+    assert_int_equal(fleet_remove(&fleet, fleet_find(&fleet, id), &f), ERR_OK);
+    assert_null(fleet_find(&fleet, id));
+    register_run(id);
+    assert_int_equal(removal_of_run(scratch_folder(), id, NULL, &f), ERR_OK);
+    look_again(id);
+    assert_null(fleet_find(&fleet, id));
+    close_fleet();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +429,14 @@ int main(void)
             scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(fleet_run_that_ends_is_never_queued,
                                         scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(
+            fleet_run_that_does_not_open_is_listed_with_the_reason,
+            scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(fleet_unread_run_is_found_at_the_start,
+                                        scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(
+            fleet_unread_run_that_is_removed_is_gone, scratch_make,
+            scratch_remove),
     };
 
     json_count_memory();
