@@ -244,6 +244,7 @@ static enum err list(struct fleet *fleet, struct fleet_run *run)
     void *grown = fleet->run;
     enum err err = ERR_OK;
 
+    assert(run);
     if (mem_grow(&grown, &fleet->capacity, sizeof(*fleet->run),
                  fleet->runs + 1))
         err = ERR_NOMEM;
