@@ -42,8 +42,8 @@ MLT_API int mlt_ps_history(struct mlt_ps *ps, mlt_table table,
 /* Takes a version of the table as it is now, numbered from 1 in each run, and a
  * reference to it: each is to be released. Where the cap could be broken no new
  * version is made until others are released: @version is then the last one that
- * was, and `suspended` counts it. Cost: a lock, and at the cap a look at all
- * rows. Errors: no history, out of memory. */
+ * is held, and `suspended` counts it. Cost: a lock, and at the cap a look at
+ * all rows. Errors: no history, out of memory. */
 MLT_API int mlt_take_version(struct mlt_worker *w, mlt_table table,
                              uint64_t *version);
 

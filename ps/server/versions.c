@@ -190,11 +190,11 @@ static struct copy *add_copy(struct versions *h, struct row_versions *r,
 }
 
 /* Values for all versions up to @latest: of a row that is as it was copied,
- * that copy. */
+ * that copy, unless it was freed and an older one is the newest. */
 static struct copy *cover(struct versions *h, struct row_versions *r,
                           uint64_t latest, const void *values)
 {
-    if (!r->newest || r->changed)
+    if (!r->newest || r->changed || r->newest->tag != r->tag)
         return add_copy(h, r, latest, values);
     r->newest->tag = r->tag = latest;
     return r->newest;
@@ -256,8 +256,15 @@ static bool has_room(const struct versions *h)
     return atomic_load(&h->bytes) + h->rows * h->copy_bytes <= h->cap_bytes;
 }
 
+/* Frees copies until there is room; the latest version is given up for that
+ * where nobody holds it, unless it is the one to be taken. */
 static void prune_all(struct mlt_worker *w, mlt_table table, struct versions *h)
 {
+    stripe_lock(&h->lock);
+    if (h->helds && !h->held[h->helds - 1].references &&
+        h->changes_then != atomic_load(&h->changes))
+        h->helds--;
+    stripe_unlock(&h->lock);
     for (uint64_t i = 0; i < h->rows && !has_room(h); i++) {
         struct stripe *stripe = apply_stripe(view_server(w), table, i);
 

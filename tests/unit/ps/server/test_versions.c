@@ -256,11 +256,11 @@ static void versions_tells_what_is_released(void **state)
     mlt_ps_free(ps);
 }
 
-static void add_all(struct mlt_worker *w)
+static void add_to(struct mlt_worker *w, uint64_t from, uint64_t to)
 {
     const float one[FIXTURE_WIDTH] = {1};
 
-    for (uint64_t r = 0; r < FIXTURE_ROWS; r++)
+    for (uint64_t r = from; r < to; r++)
         mlt_inc_row(w, 0, r, one);
     assert_int_equal(mlt_clock(w), 0);
 }
@@ -272,16 +272,16 @@ static int cap_work(struct mlt_worker *w, void *arg)
     const void *p;
 
     assert_int_equal(mlt_take_version(w, 0, &first), 0);
-    add_all(w);
+    add_to(w, 0, FIXTURE_ROWS);
     assert_int_equal(stats(ps).bytes, TABLE_BYTES);
     assert_int_equal(mlt_take_version(w, 0, &second), 0);
     assert_int_equal(second, 2);
-    add_all(w);
+    add_to(w, 0, FIXTURE_ROWS);
     assert_int_equal(stats(ps).bytes, 2 * TABLE_BYTES);
     assert_int_equal(mlt_take_version(w, 0, &third), 0);
     assert_int_equal(third, 2); /* no room: the last that was made */
     assert_int_equal(stats(ps).suspended, 1);
-    add_all(w); /* more changes take no more memory */
+    add_to(w, 0, FIXTURE_ROWS); /* more changes take no more memory */
     assert_int_equal(stats(ps).bytes, 2 * TABLE_BYTES);
     assert_int_equal(mlt_get_row_at(w, 0, first, 9, &p), 0);
     assert_true(*(const float *)p == 0);
@@ -308,6 +308,79 @@ static void versions_is_suspended_at_its_cap(void **state)
     (void)state;
     fixture_run(ps, cap_work, ps, 0);
     mlt_ps_free(ps);
+}
+
+static void expect_at(struct mlt_worker *w, uint64_t version, uint64_t row,
+                      float want)
+{
+    const void *p;
+
+    assert_int_equal(mlt_get_row_at(w, 0, version, row, &p), 0);
+    assert_true(*(const float *)p == want);
+}
+
+static int freed_work(struct mlt_worker *w, void *arg)
+{
+    uint64_t first, second, third, fourth;
+
+    (void)arg;
+    assert_int_equal(mlt_take_version(w, 0, &first), 0);
+    add_to(w, 0, 1); /* a copy of row 0 for the first: 0 */
+    assert_int_equal(mlt_take_version(w, 0, &second), 0);
+    expect_at(w, second, 0, 1); /* and one for the second: 1 */
+    add_to(w, 1, 2);
+    assert_int_equal(mlt_take_version(w, 0, &third), 0);
+    add_to(w, 1, FIXTURE_ROWS);
+    assert_int_equal(mlt_release_version(w, 0, second), 0);
+    assert_int_equal(mlt_take_version(w, 0, &fourth), 0); /* frees the second */
+    assert_int_equal(third, 3);
+    assert_int_equal(fourth, 3); /* at the cap */
+    expect_at(w, third, 0, 1);
+    expect_at(w, first, 0, 0);
+    return 0;
+}
+
+/* A row whose latest copy was freed at the cap is copied anew for a version
+ * that is held: it does not get an earlier one's values. */
+static void versions_keeps_values_when_copies_are_freed(void **state)
+{
+    struct mlt_ps *ps = server(1, "bsp", 2 * TABLE_BYTES);
+
+    (void)state;
+    fixture_run(ps, freed_work, NULL, 0);
+    mlt_ps_free(ps);
+}
+
+static int one_at_a_time_work(struct mlt_worker *w, void *arg)
+{
+    struct mlt_ps *ps = arg;
+    uint64_t version;
+
+    for (int c = 0; c < 5; c++) {
+        assert_int_equal(mlt_take_version(w, 0, &version), 0);
+        assert_int_equal(version, c + 1);
+        expect_at(w, version, 0, (float)c);
+        assert_true(stats(ps).bytes <= stats(ps).cap_bytes);
+        assert_int_equal(mlt_release_version(w, 0, version), 0);
+        add_to(w, 0, FIXTURE_ROWS);
+    }
+    assert_int_equal(stats(ps).suspended, 0);
+    return 0;
+}
+
+/* A cap of one table is enough for one version after the other: the latest is
+ * given up where nobody holds it. */
+static void versions_goes_on_where_nobody_holds_one(void **state)
+{
+    static const uint64_t caps[] = {TABLE_BYTES, 2 * TABLE_BYTES - 1};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(caps) / sizeof(*caps); i++) {
+        struct mlt_ps *ps = server(1, "bsp", caps[i]);
+
+        fixture_run(ps, one_at_a_time_work, ps, 0);
+        mlt_ps_free(ps);
+    }
 }
 
 static int poor_work(struct mlt_worker *w, void *arg)
@@ -387,6 +460,8 @@ int main(void)
         cmocka_unit_test(versions_versions_never_change_without_barriers),
         cmocka_unit_test(versions_tells_what_is_released),
         cmocka_unit_test(versions_is_suspended_at_its_cap),
+        cmocka_unit_test(versions_keeps_values_when_copies_are_freed),
+        cmocka_unit_test(versions_goes_on_where_nobody_holds_one),
         cmocka_unit_test(versions_survives_the_end_of_memory),
         cmocka_unit_test(versions_refuses_in_words),
     };
