@@ -65,15 +65,23 @@ static json_t *describe_model(const struct mlt_model_ops *ops)
                      ops->summary, "schema", "tunables", tunables);
 }
 
-static enum err open_either(const char *path, json_t **about, struct fault *f)
+static enum err open_app(const char *path, json_t **about, struct fault *f)
 {
-    const struct mlt_model_ops *found = NULL;
-    const struct mlt_app_ops *ops = NULL;
-    enum err err = model ? model_plugin_open(path, &found, f)
-                         : app_plugin_open(path, &ops, f);
+    const struct mlt_app_ops *ops;
+    enum err err = app_plugin_open(path, &ops, f);
 
     if (!err)
-        *about = model ? describe_model(found) : describe(ops);
+        *about = describe(ops);
+    return err;
+}
+
+static enum err open_model(const char *path, json_t **about, struct fault *f)
+{
+    const struct mlt_model_ops *ops;
+    enum err err = model_plugin_open(path, &ops, f);
+
+    if (!err)
+        *about = describe_model(ops);
     return err;
 }
 
@@ -92,7 +100,8 @@ static int tell(const char *path)
     FILE *out = keep_stdout();
     json_t *about = NULL;
     struct fault f = {0};
-    enum err err = open_either(path, &about, &f);
+    enum err err =
+        model ? open_model(path, &about, &f) : open_app(path, &about, &f);
     char *text;
 
     if (err)

@@ -216,6 +216,7 @@ struct mlt_ps_memory {
  * be, and what mlt_ps_start wants within the limit: all parts but `frames`, and
  * one branch. A job that touches fewer rows takes less, yet not a larger table
  * in: nobody promises what it will touch, and no clock is to fail for memory.
+ * (Not counted: mlt_clock_table of tables without MLT_OWN_CLOCK, under bsp.)
  * Errors: out of range, no table, another version of this header, out of
  * memory. */
 MLT_API int mlt_ps_plan(const struct mlt_ps *ps, double touched,
@@ -456,7 +457,8 @@ MLT_API int mlt_clock(struct mlt_worker *w);
  *
  * Without: for tables with fewer or more clocks than others. bsp: waits for all
  * workers, who must end that table's clock too; mlt_clock still ends one more
- * of every table. */
+ * of every table. On several nodes shards then keep more of other nodes' sums
+ * than mlt_ps_plan counts, in the worst case whole tables of them. */
 MLT_API int mlt_clock_table(struct mlt_worker *w, mlt_table table);
 
 /* ---- access knowledge ---------------------------------------------------- */
