@@ -348,8 +348,8 @@ static enum err imply_rule(struct config_parse *p)
 static void check_barrier(struct config_parse *p, const json_t *rule)
 {
     const json_t *k = json_object_get(rule, "k");
-    const struct run_config *c = p->c;
-    double workers = (double)c->nodes * (double)c->workers;
+    double workers = json_number_value(json_at(p->root, "/cluster/nodes")) *
+                     json_number_value(json_at(p->root, "/cluster/workers"));
 
     if (k && json_object_get(rule, "fraction"))
         problems_add(p->problems, "/ps/consistency/barrier", rule,

@@ -467,6 +467,9 @@ static void config_refusals_say_what_is_possible(void **state)
         "{" TOY ", \"cluster\": {\"nodes\": 65}}",
         "/cluster/nodes: expected a whole number from 1 to 64, found "
         "65");
+    expect_problem("{" TOY ", \"cluster\": {\"workers\": 2}, \"ps\": "
+                   "{\"consistency\": {\"barrier\": {\"k\": 3}}}}",
+                   "/ps/consistency/barrier/k: expected at most the 2 workers");
     expect_problem("{" TOY ", \"cluster\": {\"launcher\": \"ssh\"}}",
                    "expected \"local\"");
     expect_problem("{" TOY ", \"cluster\": {\"workers\": 0}}", "from 1 to 256");
