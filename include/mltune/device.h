@@ -36,7 +36,7 @@ MLT_API int mlt_ps_device(struct mlt_ps *ps, const char *device,
                           uint64_t memory, struct mlt_error *err);
 
 /* Table @table, shared and of 32-bit floats, lies on the device. Before
- * mlt_ps_start. Errors: another kind of table. */
+ * mlt_ps_start. Errors: another kind of table, one with a history. */
 MLT_API int mlt_ps_on_device(struct mlt_ps *ps, mlt_table table,
                              struct mlt_error *err);
 

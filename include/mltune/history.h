@@ -19,7 +19,8 @@
  * freed when its row is copied next, and all of it where the cap is near.
  *
  * Versions end with the run (mlt_ps_run) that took them. One process; not of
- * tables on a device.
+ * tables on a device, nor of those with MLT_OWN_CLOCK, whose rows change while
+ * others still read them.
  */
 #ifndef MLTUNE_HISTORY_H
 #define MLTUNE_HISTORY_H
@@ -34,7 +35,8 @@ extern "C" {
  * beside mlt_ps_options.memory_limit; at least one copy of the table, which
  * MLT_HISTORY_ROW_BYTES more a row goes into. An index takes 24 bytes for each
  * row that was copied. Before mlt_ps_start, once a table.
- * Errors: no shared table, several nodes, too small a cap, out of memory. */
+ * Errors: no shared table, MLT_OWN_CLOCK, on a device, several nodes, too small
+ * a cap, out of memory. */
 enum { MLT_HISTORY_ROW_BYTES = 48 };
 MLT_API int mlt_ps_history(struct mlt_ps *ps, mlt_table table,
                            uint64_t cap_bytes, struct mlt_error *err);

@@ -423,6 +423,11 @@ static enum err put_table(struct mlt_ps *ps, mlt_table table, struct fault *f)
                          "table %s: on a device are shared tables of 32-bit "
                          "floats, without MLT_READ_MY_WRITES",
                          table_name(t));
+    if (ps->history[table])
+        return fault_set(f, ERR_UNSUPPORTED,
+                         "table %s: it has a history, which is kept in host "
+                         "memory alone",
+                         table_name(t));
     if (mem_grow((void **)&d->table, &d->tables_room, sizeof(*d->table),
                  table + 1))
         return fault_set(f, ERR_NOMEM, "device: out of memory");

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "ps/server/apply.h"
 #include "ps/server/core.h"
+#include "ps/server/device.h"
 #include "ps/server/errors.h"
 
 #include "mltune/history.h"
@@ -389,6 +390,11 @@ static enum err add_versions(struct mlt_ps *ps, mlt_table table,
     if (table_is_local(t) || table_is_exclusive(t))
         return fault_set(f, ERR_INVAL,
                          "history of table %s: expected a shared table",
+                         table_name(t));
+    if (table_has_own_clock(t) || device_has(ps->device, table))
+        return fault_set(f, ERR_UNSUPPORTED,
+                         "history of table %s: not of a table whose clock ends "
+                         "early, nor of one on a device",
                          table_name(t));
     if (ps_nodes(ps) > 1)
         return fault_set(f, ERR_UNSUPPORTED,

@@ -1,6 +1,7 @@
 /* Versions of tables: what they hold, while rows change; what is released; what
  * happens where there is no room. */
 #include "base/mem.h"
+#include "mltune/device.h"
 #include "mltune/history.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/ps_fixture.h"
@@ -423,6 +424,29 @@ static void versions_survives_the_end_of_memory(void **state)
     mlt_ps_free(ps);
 }
 
+/* Between clocks that end early and on a device rows change in ways that no
+ * version could follow. */
+static void versions_refuses_early_clocks_and_devices(void **state)
+{
+    struct mlt_ps *ps = fixture_ps(1, "bsp", "add");
+    struct mlt_error err;
+
+    (void)state;
+    fixture_table(ps, "early", MLT_F32, MLT_SHARED, MLT_OWN_CLOCK);
+    fixture_table(ps, "there", MLT_F32, MLT_SHARED, 0);
+    fixture_table(ps, "here", MLT_F32, MLT_SHARED, 0);
+    assert_int_equal(mlt_ps_history(ps, 0, 1 << 30, &err), ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "early: not of a table whose clock ends"));
+    assert_int_equal(mlt_ps_device(ps, "fake", 0, &err), 0);
+    assert_int_equal(mlt_ps_on_device(ps, 1, &err), 0);
+    assert_int_equal(mlt_ps_history(ps, 1, 1 << 30, &err), ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "there: not of a table"));
+    assert_int_equal(mlt_ps_history(ps, 2, 1 << 30, &err), 0);
+    assert_int_equal(mlt_ps_on_device(ps, 2, &err), ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "here: it has a history"));
+    mlt_ps_free(ps);
+}
+
 /* Not of a local table, nor with a cap below one copy, nor twice, nor between
  * nodes. */
 static void versions_refuses_in_words(void **state)
@@ -464,6 +488,7 @@ int main(void)
         cmocka_unit_test(versions_goes_on_where_nobody_holds_one),
         cmocka_unit_test(versions_survives_the_end_of_memory),
         cmocka_unit_test(versions_refuses_in_words),
+        cmocka_unit_test(versions_refuses_early_clocks_and_devices),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
