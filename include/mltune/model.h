@@ -29,6 +29,9 @@
  * `may_begin` is asked, and `may_read` once for each shared table. One that
  * reads nothing is not asked, nor is anybody where there is one worker alone.
  *
+ * Loops (mltune/loop.h) have waits of their own, which a predicate does not
+ * see: mlt_loop_new refuses them under a model of your own.
+ *
  * Predicates are functions of the view and of what does not change while a run
  * lasts: no clock, no random numbers. They are called by any worker's thread,
  * one at a time in a server, under a lock: they must not wait, nor call the
@@ -93,10 +96,10 @@ struct mlt_model_ops {
 };
 
 /* The server's consistency model, in place of that of its options; before
- * mlt_ps_start. @ops and @arg are borrowed for the server's life; @arg is
- * handed to the predicates. Errors: another version of this header, no name, no
- * predicate; several nodes (what others' workers do is not known in time): in
- * words. Nothing changed then. */
+ * mlt_ps_start and mlt_loop_new. @ops and @arg are borrowed for the server's
+ * life; @arg is handed to the predicates. Errors: another version of this
+ * header, no name, no predicate; several nodes (what others' workers do is not
+ * known in time): in words. Nothing changed then. */
 MLT_API int mlt_ps_set_model(struct mlt_ps *ps, const struct mlt_model_ops *ops,
                              void *arg, struct mlt_error *err);
 

@@ -284,6 +284,11 @@ static enum err prepare(struct mlt_loop *l, const struct mlt_loop_options *o,
         return fault_set(f, ERR_UNSUPPORTED,
                          "%u nodes: loops run on the workers of one",
                          ps_nodes(l->ps));
+    if (ps_user_model(l->ps))
+        return fault_set(f, ERR_UNSUPPORTED,
+                         "loops do not run under the consistency model %s of a "
+                         "user's: their own waits are unknown to it",
+                         ps_user_model(l->ps));
     l->nest.dims = o->dims;
     memcpy(l->nest.extent, o->extent, sizeof(l->nest.extent));
     l->nest.iterations = o->iterations;

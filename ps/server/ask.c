@@ -101,7 +101,7 @@ static void tell_stuck(struct mlt_ps *ps)
               table_name(last->view[last->asks - 1].table), waiting);
 }
 
-enum answer { GO_ON, WAIT, WAIT_ANEW, STUCK };
+enum answer { GO_ON, GO_ON_AGAIN, WAIT, WAIT_ANEW, STUCK };
 
 /* @w is granted its read, or is known to wait for it. */
 static enum answer ask(struct mlt_worker *w, struct worker_view *v)
@@ -119,7 +119,7 @@ static enum answer ask(struct mlt_worker *w, struct worker_view *v)
         w->asks = 0;
         w->begun = true;
         clock_grant(shape_consistency(&ps->shape), &view, v);
-        answer = GO_ON;
+        answer = anew ? GO_ON : GO_ON_AGAIN;
     } else if (nobody_goes_on(ps, &look)) {
         if (!runtime_failed(ps)) /* else one that failed is not alive */
             tell_stuck(ps);
@@ -139,6 +139,9 @@ int ask_wait(struct mlt_worker *w, struct worker_view *v)
         if (runtime_failed(w->ps))
             return ERR_CANCELED;
         switch (ask(w, v)) {
+        case GO_ON_AGAIN: /* one more is busy, the same */
+            runtime_progress(w->ps);
+            return ERR_OK;
         case GO_ON:
             return ERR_OK;
         case STUCK:
@@ -173,6 +176,11 @@ int mlt_ps_set_model(struct mlt_ps *ps, const struct mlt_model_ops *ops,
     }
     shape_set_model(&ps->shape, &ps->own_model);
     return ERR_OK;
+}
+
+const char *ps_user_model(const struct mlt_ps *ps)
+{
+    return shape_user_model(&ps->shape);
 }
 
 enum err ps_model_error(const struct mlt_ps *ps, struct fault *f)

@@ -124,6 +124,9 @@ int ps_run_end(struct mlt_ps *ps);
  * keeps its first code. */
 void ps_run_cancel(struct mlt_ps *ps, int code);
 
+/* The name of the user's consistency model; NULL: it is a built-in one. */
+const char *ps_user_model(const struct mlt_ps *ps);
+
 /* As mlt_ps_model_error. */
 enum err ps_model_error(const struct mlt_ps *ps, struct fault *f);
 

@@ -91,6 +91,12 @@ static inline const char *shape_model(const struct ps_shape *s)
     return s->consistency->name;
 }
 
+/* The name of a user's model; NULL: it is a built-in one. */
+static inline const char *shape_user_model(const struct ps_shape *s)
+{
+    return s->consistency->user ? s->consistency->name : NULL;
+}
+
 /* A number of the options that all nodes must have alike, beside the tables. */
 static inline uint64_t shape_options(const struct ps_shape *s)
 {

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "mltune/loop.h"
+#include "mltune/model.h"
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/loop_fixture.h"
@@ -57,6 +58,34 @@ static struct mlt_loop_options small_options(void)
     o.touch = both;
     o.touches = 2;
     return o;
+}
+
+static int may_always(const struct mlt_model_view *v, void *arg)
+{
+    (void)v;
+    (void)arg;
+    return 1;
+}
+
+/* A loop's own waits and a user's predicates know nothing of each other: both
+ * could wait for ever. */
+static void loop_refuses_a_users_model(void **state)
+{
+    static const struct mlt_model_ops mine = {.version = MLT_MODEL_VERSION,
+                                              .name = "mine",
+                                              .summary = "all may read",
+                                              .may_read = may_always};
+    struct mlt_ps *ps = small_ps(2);
+    struct mlt_loop_options o = small_options();
+    struct mlt_loop *loop;
+    struct mlt_error err;
+
+    (void)state;
+    assert_int_equal(mlt_ps_set_model(ps, &mine, NULL, &err), 0);
+    assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "loop mf: loops do not run under the "
+                                     "consistency model mine of a user's"));
+    mlt_ps_free(ps);
 }
 
 /* The plan says in words what was found, and shows the ring. */
@@ -427,6 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loop_text_tells_the_plan),
         cmocka_unit_test(loop_refuses_what_cannot_be),
+        cmocka_unit_test(loop_refuses_a_users_model),
         cmocka_unit_test(loop_refuses_too_many_dependences),
         cmocka_unit_test(loop_without_memory_leaves_nothing),
         cmocka_unit_test(loop_ends_with_the_bodys_error),

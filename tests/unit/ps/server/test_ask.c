@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WORKERS = 4, CLOCKS = 60, LEAD = 2 };
 
@@ -276,6 +277,84 @@ static void ask_is_released_by_an_error(void **state)
     mlt_ps_free(ps);
 }
 
+/* ---- who is asked again -------------------------------------------------- */
+
+enum { BUSY_RUNS = 50, BUSY_WAIT_US = 100, BUSY_WAITS = 50000 };
+
+struct busy {
+    _Atomic int first_waits, second_waits, second_goes_on;
+};
+
+/* Worker 1 goes on once worker 0 is busy with its second clock, for which that
+ * one waits until worker 2 has ended a clock. */
+static int when_busy(const struct mlt_model_view *v, void *arg)
+{
+    struct busy *b = arg;
+
+    if (v->self == 1) {
+        int yes = v->worker[0].busy && v->worker[0].clock >= 1;
+
+        if (!yes)
+            atomic_store(&b->second_waits, 1);
+        return yes;
+    }
+    if (v->self == 0 && v->worker[0].clock == 1 && v->worker[2].clock < 1) {
+        atomic_store(&b->first_waits, 1);
+        return 0;
+    }
+    return 1;
+}
+
+/* 0 once @flag is set. */
+static int await(_Atomic int *flag)
+{
+    for (int i = 0; i < BUSY_WAITS && !atomic_load(flag); i++)
+        usleep(BUSY_WAIT_US);
+    return !atomic_load(flag);
+}
+
+static int busy_work(struct mlt_worker *w, void *arg)
+{
+    struct busy *b = arg;
+
+    switch (mlt_worker_index(w)) {
+    case 0:
+        if (!mlt_get_row(w, 0, 0) || mlt_clock(w) || !mlt_get_row(w, 0, 0))
+            return 1;
+        return await(&b->second_goes_on) ? 2 : 0;
+    case 1:
+        if (await(&b->first_waits) || !mlt_get_row(w, 0, 0))
+            return 3;
+        atomic_store(&b->second_goes_on, 1);
+        return 0;
+    case 2:
+        if (await(&b->second_waits) || mlt_clock(w))
+            return 4;
+        return await(&b->second_goes_on) ? 5 : 0;
+    default:
+        return 0;
+    }
+}
+
+/* A waiter that is let go on is busy again: who waits for that is asked then,
+ * not only when it ends its clock. */
+static void ask_asks_again_when_a_waiter_goes_on(void **state)
+{
+    struct busy b;
+    const struct mlt_model_ops ops = {.version = MLT_MODEL_VERSION,
+                                      .name = "busy",
+                                      .summary = "waits for one at work",
+                                      .may_read = when_busy};
+    struct mlt_ps *ps = server(&ops, &b);
+
+    (void)state;
+    for (int i = 0; i < BUSY_RUNS; i++) {
+        memset(&b, 0, sizeof(b));
+        fixture_run(ps, busy_work, &b, 0);
+    }
+    mlt_ps_free(ps);
+}
+
 /* ---- refusals ------------------------------------------------------------ */
 
 static void expect_refused(struct mlt_ps *ps, const struct mlt_model_ops *ops,
@@ -337,6 +416,7 @@ int main(void)
         cmocka_unit_test(ask_finds_and_names_what_never_holds),
         cmocka_unit_test(ask_finds_it_when_the_last_that_was_busy_is_done),
         cmocka_unit_test(ask_is_released_by_an_error),
+        cmocka_unit_test(ask_asks_again_when_a_waiter_goes_on),
         cmocka_unit_test(ask_refuses_what_is_no_model),
         cmocka_unit_test(ask_refuses_several_nodes),
     };
