@@ -82,11 +82,10 @@ static bool cifar_accept(const uint8_t *input, size_t n)
 {
     struct images im = {0};
     size_t len;
-    uint8_t *bytes = expand(input, n, &len);
+    const uint8_t *bytes = expand(input, n, &len);
     bool ok = cifar_read_all(bytes, len, &im, NULL) == ERR_OK;
 
     images_deinit(&im);
-    free(bytes);
     return ok;
 }
 
