@@ -184,8 +184,9 @@ class User(test_serve.Service):
         seconds = time.monotonic() - begin
         self.assertEqual(set(got), {401})
         self.assertLessEqual(len(got), (500 + 100 * seconds) / 2 + 50)
-        # Some 0.2 ms a request: but for the burst less than 5 % of a core.
-        self.assertLess(self.http_used() - before, 0.1 + 0.05 * seconds)
+        # Some 0.2 ms a request, more where others compete for the core: but
+        # for the burst less than 5 % of it.
+        self.assertLess(self.http_used() - before, 0.4 + 0.05 * seconds)
 
 
 class Everyone(test_serve.Service):

@@ -220,8 +220,9 @@ class Accounts(harness.Case):
                     self.as_nobody(FLOOD, port, 0.2)
                     rounds += 1
                     used = self.http_used(run.pid)
-                    # 500 at once cost no more than that.
-                    self.assertLess(used, 0.15 + SHARE_MAX *
+                    # 500 at once cost up to a millisecond each where others
+                    # compete for the core and its caches.
+                    self.assertLess(used, 0.5 + SHARE_MAX *
                                     (time.monotonic() - begin))
                     most = max(most, len(os.listdir(f"/proc/{run.pid}/fd")))
                     self.assertLess(self.resident(run.pid),
