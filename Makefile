@@ -383,11 +383,11 @@ build/lint/%.h.ok: %.h $(B)/flags
 		-Wno-unused -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c -fsyntax-only -
 	@touch $@
 lint-tidy: $(TIDY_SRCS:%=build/lint/%.tidy)
-build/lint/%.c.tidy: %.c .clang-tidy $(B)/flags
+	@PYTHON=$(PYTHON) sh tests/lint/selftest_tidy.sh
+build/lint/%.c.tidy: %.c .clang-tidy tests/lint/tidy.py $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,TIDY,$<)
-	@clang-tidy --quiet $< -- $(BASE_FLAGS) $(PKG_CFLAGS) -Wno-unknown-warning-option $(TIDY_DEPTH) \
-		>$@.log 2>&1 || { cat $@.log; exit 1; }
+	@$(PYTHON) tests/lint/tidy.py $< $(BASE_FLAGS) $(PKG_CFLAGS) -- -Wno-unknown-warning-option $(TIDY_DEPTH)
 	@$(CC) $(BASE_FLAGS) $(PKG_CFLAGS) -MM -MP -MT $@ -MF $(@:.tidy=.d) $<
 	@touch $@
 
