@@ -121,7 +121,7 @@ THEIRS = re.compile(r"^Assertion failed: .* \(src/\w+\.[ch]pp:\d+\)"
                     r"|^AddressSanitizer: CHECK failed: sanitizer_\w+\.cpp.*"
                     r"|^Unexpected error\.$",  # glibc's own
                     re.M)
-FAULTS = ("Sanitizer", "runtime error:", "Assertion")
+FAULTS = ("Sanitizer", "runtime error:", "Assertion", "broke the protocol")
 
 
 def config():
@@ -317,16 +317,18 @@ class Faults(Case):
         self.fail_if_aborted(code, said)
         if code > 0 and not said.strip():
             raise Wrong(f"exit {code} without a word")
-        self.mend()
+        self.mend(said)
         # What a run that was killed after its end leaves the next one sweeps.
         if code < 0 and "finished" in [status for _, status, _ in self.runs()]:
             self.begins_again()
 
-    def mend(self):
+    def mend(self, said):
         runs = self.runs()
         if not runs:
             self.begins_again()
         for run, status, reason in runs:
+            if reason == "protocol":  # no node breaks it for want of anything
+                raise Wrong(f"run {run} is {status}: protocol: {said[-500:]}")
             if status == "failed":
                 self.check_failed(run, reason)
             elif status == "finished":

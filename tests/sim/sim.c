@@ -60,6 +60,7 @@ struct sim {
                                   * out */
     bool running;                /* a slice */
     clock_no next_clock;
+    unsigned forks_asked;
     unsigned live, clocks_made; /* clocks: of training and probe */
     struct sim_branch *branch;  /* [BRANCHES_MAX] */
     branch_id branches;
@@ -228,6 +229,9 @@ static bool refuses(struct sim *s, enum branch_type type, op_id op)
         return true;
     if (s->line.refused == op && op > 0)
         return true;
+    if (f->refused_from && ++s->forks_asked >= f->refused_from &&
+        s->forks_asked <= f->refused_to)
+        return true;
     return type == BRANCH_KEPT && f->keeps_refused > 0 &&
            rng_uniform(&s->faults) < f->keeps_refused;
 }
@@ -252,8 +256,9 @@ static void receive_fork(struct sim *s, struct msg *m)
         struct msg failed = {.kind = MSG_FAILED, .op = m->op};
 
         failed.failed.branch = m->fork.branch;
-        failed.failed.code =
-            s->line.refused == m->op ? s->line.code : ERR_LIMIT;
+        failed.failed.code = s->line.refused == m->op ? s->line.code
+                             : s->f->refused_with     ? s->f->refused_with
+                                                      : ERR_LIMIT;
         snprintf(failed.failed.reason, sizeof(failed.failed.reason),
                  "memory limit");
         b->refused = true;
@@ -1096,7 +1101,7 @@ static void hand_strange(struct sim *s, const struct msg *m)
 
     if (!line_garble(&s->line, m, &other, s->now))
         return;
-    if (other.kind != MSG_HELLO && other.kind > MSG_HELLO)
+    if (other.kind > MSG_HELLO)
         hand(s, &other);
     msg_deinit(&other);
 }

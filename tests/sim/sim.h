@@ -105,11 +105,13 @@ struct sim_family {
     double late_limit;     /* rates above this times the best diverge ... */
     unsigned late_after;   /* ... once the lineage has made so many epochs */
     unsigned app_fails_at; /* number of the training slice that fails, from 1 */
-    unsigned app_fails_for;  /* that many do; 0: one */
-    enum err app_fails_with; /* ERR_OK: the application's own error */
-    double keeps_refused;    /* probability that a kept fork is refused */
-    unsigned empty_after;    /* clocks, then none has a sample; 0: never */
-    unsigned save_fails;     /* that many writes of the model fail */
+    unsigned app_fails_for;            /* that many do; 0: one */
+    enum err app_fails_with;           /* ERR_OK: the application's own error */
+    enum err refused_with;             /* forks are; ERR_OK: ERR_LIMIT */
+    unsigned refused_from, refused_to; /* forks of these numbers are, from 1 */
+    double keeps_refused; /* probability that a kept fork is refused */
+    unsigned empty_after; /* clocks, then none has a sample; 0: never */
+    unsigned save_fails;  /* that many writes of the model fail */
     bool snapshot_fails;
     double snapshots_until_s; /* those after it fail; 0: none does */
     bool lies;                /* reports of clocks that nobody asked for */

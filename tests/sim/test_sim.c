@@ -641,6 +641,41 @@ static void sim_trouble_of_the_machine_fails_nothing(void **state)
     assert_true(survived >= 10);
 }
 
+/* Memory that the system refuses for a fork, too: the first, another, all from
+ * one on within the search. With no room by memory.limit a run fails that never
+ * trained. */
+static void sim_forks_without_memory_fail_nothing(void **state)
+{
+    unsigned survived = 0;
+
+    (void)state;
+    for (unsigned n = 1; n <= 54; n++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "refused";
+        f.strategy = n % 3 ? NULL : "fixed";
+        f.initial = n % 3 == 1 ? "{\"learning_rate\": 0.001}" : NULL;
+        f.refused_with = ERR_NOMEM;
+        f.refused_from = f.refused_to = (n + 2) / 3;
+        run_one(&f, 3, &r);
+        assert_int_not_equal(r.finish.status, RUN_FAILED);
+        survived += r.finish.status == RUN_FINISHED;
+        f.refused_to = UINT32_MAX;
+        run_one(&f, 3, &r);
+        assert_int_not_equal(r.finish.status, RUN_FAILED);
+        if (f.refused_from > 1)
+            continue;
+        assert_int_equal(r.finish.status, RUN_INTERRUPTED);
+        assert_string_equal(r.finish.reason, "nomem");
+        f.refused_with = ERR_LIMIT;
+        run_one(&f, 3, &r);
+        assert_int_equal(r.finish.status, RUN_FAILED);
+        assert_string_equal(r.finish.reason, "limit");
+    }
+    assert_true(survived >= 40);
+}
+
 /* A model that cannot be written is in a snapshot, and the run interrupted; a
  * snapshot that cannot be written ends nothing. Old snapshots are removed. */
 static void sim_failed_writes_are_told(void **state)
@@ -790,6 +825,7 @@ int main(void)
         cmocka_unit_test(sim_application_errors_fail_what_they_hit),
         cmocka_unit_test(sim_no_run_trains_beyond_its_last_epoch),
         cmocka_unit_test(sim_trouble_of_the_machine_fails_nothing),
+        cmocka_unit_test(sim_forks_without_memory_fail_nothing),
         cmocka_unit_test(sim_failed_writes_are_told),
         cmocka_unit_test(sim_protocol_violation_ends_the_run),
         cmocka_unit_test(sim_clocks_without_samples_end_the_run),

@@ -842,6 +842,28 @@ static void strategies_do_not_fail_for_trouble_of_the_machine(void **state)
     assert_true(survived >= 20);
 }
 
+/* And so memory that the system refuses: for any one fork, or for the first and
+ * all others. */
+static void strategies_do_not_fail_for_forks_without_memory(void **state)
+{
+    (void)state;
+    for (unsigned n = 0; n < 3 * STRATEGIES; n++) {
+        struct sim_family f = with(n % STRATEGIES);
+        struct sim_result r;
+
+        f.refused_with = ERR_NOMEM;
+        f.refused_from = f.refused_to = 1 + n / STRATEGIES * 5;
+        run_one(&f, 3, &r);
+        assert_int_not_equal(r.finish.status, RUN_FAILED);
+        if (f.refused_from > 1)
+            continue;
+        f.refused_to = UINT32_MAX;
+        run_one(&f, 3, &r);
+        assert_int_equal(r.finish.status, RUN_INTERRUPTED);
+        assert_string_equal(r.finish.reason, "nomem");
+    }
+}
+
 /* Where every setting diverges the run fails and says so; where they do later
  * (all but those that go nowhere), the best model is saved all the same. */
 static void strategies_tell_of_divergence(void **state)
@@ -964,6 +986,7 @@ int main(void)
         cmocka_unit_test(strategies_end_at_the_target),
         cmocka_unit_test(strategies_survive_application_errors),
         cmocka_unit_test(strategies_do_not_fail_for_trouble_of_the_machine),
+        cmocka_unit_test(strategies_do_not_fail_for_forks_without_memory),
         cmocka_unit_test(strategies_tell_of_divergence),
         cmocka_unit_test(strategies_train_where_nothing_can_be_tuned),
         cmocka_unit_test(strategies_are_reproducible),

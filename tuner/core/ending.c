@@ -191,6 +191,21 @@ void lifecycle_end(struct board *c, enum run_status status, const char *reason,
     end_begins(c, &told);
 }
 
+void lifecycle_refused(struct board *c, const struct branch *b, bool came_on,
+                       const char *what)
+{
+    enum err err = branch_error(b);
+
+    assert(err);
+    if (err_may_pass(err))
+        lifecycle_end(c, RUN_INTERRUPTED, err_name(err), "no memory for %s: %s",
+                      what, err_text(err));
+    else
+        lifecycle_end(c, came_on ? RUN_INTERRUPTED : RUN_FAILED, "limit",
+                      "no memory for %s: %s; raise memory.limit", what,
+                      err_text(err));
+}
+
 /* What a snapshot says of the end may be of a newer mltune. */
 void ending_again(struct board *c, const struct tuner_finish *end)
 {

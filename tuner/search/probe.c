@@ -47,9 +47,8 @@ static void fail(struct board *c, const struct branch *b)
     bool passes = err_may_pass(branch_error(b));
 
     if (branch_is_refused(b))
-        lifecycle_end(c, board_has_progress(c) ? RUN_INTERRUPTED : RUN_FAILED,
-                      "limit", "no memory for a second copy of the model: %s",
-                      err_text(branch_error(b)));
+        lifecycle_refused(c, b, board_has_progress(c),
+                          "a second copy of the model");
     else if (branch_is_nonfinite(b))
         lifecycle_end(c, RUN_FAILED, "diverged",
                       "the loss is not finite before any training");

@@ -50,10 +50,10 @@ static bool others_ran(const struct trials *all, const struct trial *x)
     return false;
 }
 
-/* A slice failed for trouble of the machine, which says nothing of the setting:
- * the trial is run again, after a while. What lasts interrupts the run; but
- * memory that this setting alone does not find is the setting's own affair.
- * True: it is over. */
+/* A slice or the fork failed for trouble of the machine, which says nothing of
+ * the setting: the trial is run again, after a while. What lasts interrupts the
+ * run; but memory that this setting alone does not find is the setting's own
+ * affair. (A fork takes the same of each.) True: it is over. */
 static bool troubled(struct judge *j, struct trial *x, const struct branch *b)
 {
     struct board *c = j->trials->c;
@@ -61,17 +61,18 @@ static bool troubled(struct judge *j, struct trial *x, const struct branch *b)
     double wait_s = ldexp(1, (int)x->troubles);
 
     if (x->troubles == TROUBLES_MAX) {
-        if (err == ERR_NOMEM && others_ran(j->trials, x))
+        if (err == ERR_NOMEM && !branch_is_refused(b) &&
+            others_ran(j->trials, x))
             return true;
         lifecycle_end(c, RUN_INTERRUPTED, err_name(err),
                       "trial %u failed %d times, which is no fault of its "
                       "setting: %.240s",
-                      x->number, TROUBLES_MAX + 1, board_failure(c));
+                      x->number, TROUBLES_MAX + 1, branch_failure(b));
         return false;
     }
     board_decision(c, "trial",
                    "trial %u failed, and is run again in %g s: %.240s",
-                   x->number, wait_s, board_failure(c));
+                   x->number, wait_s, branch_failure(b));
     x->troubles++;
     x->fork_at_s = board_active_s(c) + wait_s;
     board_free(c, x->branch, "failed, to be run again");
@@ -121,6 +122,8 @@ static bool arrived(struct trial_time *t, struct trial *x, branch_id parent,
     if (x->stopped)
         return wound_up(t->judge, x, b);
     state = runner_advance(c, b, &x->run, window);
+    if (branch_is_refused(b) && !x->again && err_may_pass(branch_error(b)))
+        return troubled(t->judge, x, b);
     if (branch_is_refused(b)) {
         refused(t->judge, x, parent);
         return x->branch == BRANCH_NONE;

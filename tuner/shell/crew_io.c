@@ -216,6 +216,7 @@ void crew_kill(struct crew *w, double now_s)
 void crew_clear(struct crew *w)
 {
     crew_end(w, 0, -1);
+    w->broken = false;
     for (uint32_t i = 0; i < nodes_of(w); i++)
         w->peer[i].len = 0;
     if (w->group)
@@ -442,6 +443,23 @@ static bool says_cuts(struct crew *w, uint32_t node, const struct msg_ready *r,
     return false;
 }
 
+/* A granted fork that cannot be carried out after all, for trouble of the
+ * machine (rule C2): the tuner counts on its branch, and what comes next may be
+ * about that. The node is as good as none. */
+static bool breaks_grant(struct crew *w, uint32_t node, const struct msg *m,
+                         double now_s)
+{
+    char text[PROTO_TEXT_MAX];
+
+    if (m->kind != MSG_FAILED || m->op == 0 || m->op == w->o.config->op ||
+        !err_may_pass(m->failed.code) || keeper_owes(&w->keeper, node, m->op))
+        return false;
+    snprintf(text, sizeof(text), "the %s cannot do what it granted: %.900s",
+             w->o.keeper.program ? "program" : "node", m->failed.reason);
+    lose(w, node, false, now_s, text);
+    return true;
+}
+
 /* Takes what @m says about what @node owes. False: it is not for the tuner. */
 static bool account(struct crew *w, uint32_t node, const struct msg *m,
                     double now_s)
@@ -508,7 +526,8 @@ static void take(struct crew *w, uint32_t node, struct msg *m, double now_s,
         return;
     if (m->kind == MSG_FAILED && !w->blamed && !w->keeper.lost)
         w->culprit = node;
-    if (w->blamed || !account(w, node, m, now_s))
+    w->broken = w->broken || breaks_grant(w, node, m, now_s);
+    if (w->blamed || w->broken || !account(w, node, m, now_s))
         return;
     if (m->kind == MSG_BEAT)
         m->beat.node = node; /* whatever it says */

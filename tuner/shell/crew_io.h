@@ -41,6 +41,7 @@ struct crew {
     char garbage[256];                         /* why the first one is */
     struct msg held;  /* a failure to load, while the keeper holds it */
     bool blamed;      /* a program is at fault: nothing more is heard of it */
+    bool broken;      /* a grant is: nor of what comes after that */
     uint32_t culprit; /* node that the keeper's reason is about */
 };
 

@@ -89,14 +89,30 @@ void keeper_ask(struct keeper *k, op_id op, bool slice, double now_s)
     }
 }
 
+/* Where @n has @op; n->owed: nowhere. */
+static uint32_t find_debt(const struct keeper_node *n, op_id op)
+{
+    uint32_t i = 0;
+
+    while (i < n->owed && n->op[i] != op)
+        i++;
+    return i;
+}
+
+bool keeper_owes(const struct keeper *k, uint32_t node, op_id op)
+{
+    const struct keeper_node *n = &k->node[node];
+
+    assert(node < k->o.nodes);
+    return find_debt(n, op) < n->owed;
+}
+
 void keeper_answer(struct keeper *k, uint32_t node, op_id op, double now_s)
 {
     struct keeper_node *n = &k->node[node];
-    uint32_t i = 0;
+    uint32_t i = find_debt(n, op);
 
     assert(node < k->o.nodes);
-    while (i < n->owed && n->op[i] != op)
-        i++;
     /* What was asked later may be answered again and again, while the oldest is
      * forgotten. A granted fork may fail after all, which is a second answer.
      */

@@ -133,6 +133,9 @@ void keeper_ready(struct keeper *k, uint32_t node, double now_s);
  * one of clocks. */
 void keeper_ask(struct keeper *k, op_id op, bool slice, double now_s);
 
+/* Whether @node owes an answer to operation @op. */
+bool keeper_owes(const struct keeper *k, uint32_t node, op_id op);
+
 /* @node has answered operation @op. */
 void keeper_answer(struct keeper *k, uint32_t node, op_id op, double now_s);
 

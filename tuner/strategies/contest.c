@@ -412,6 +412,7 @@ static void refused(struct contest *ct, struct contestant *x,
                     const struct branch *b)
 {
     struct board *c = ct->c;
+    enum err err = branch_error(b);
     char why[RECORD_TEXT_MAX];
     bool others;
 
@@ -443,7 +444,8 @@ static void refused(struct contest *ct, struct contestant *x,
         return;
     }
     if (ct->leader == 0 && !others) {
-        lifecycle_end(c, RUN_FAILED, "limit",
+        lifecycle_end(c, err_may_pass(err) ? RUN_INTERRUPTED : RUN_FAILED,
+                      err_may_pass(err) ? err_name(err) : "limit",
                       "no memory for a second copy of the model: %.320s", why);
         return;
     }

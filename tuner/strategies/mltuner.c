@@ -303,8 +303,8 @@ static void fork_start(struct mltuner *s)
         s->forked = branch_number(b);
     }
     if (branch_is_refused(b)) {
-        board_set_error(c, branch_number(b), ERR_LIMIT, branch_failure(b));
-        choice_broken(c, b);
+        lifecycle_refused(c, b, board_has_progress(c),
+                          "another copy of the model");
         return;
     }
     if (!branch_is_live(b))
@@ -878,10 +878,8 @@ static void go_on(struct mltuner *s)
         return;
     }
     b = forked_again(s);
-    if (b && branch_is_refused(b)) {
-        board_set_error(c, branch_number(b), ERR_LIMIT, branch_failure(b));
-        choice_broken(c, b);
-    }
+    if (b && branch_is_refused(b))
+        lifecycle_refused(c, b, true, "another copy of the model");
     if (!b || !branch_is_live(b))
         return;
     training_restore(&s->line, c, branch_number(b), s->resumed.epochs,

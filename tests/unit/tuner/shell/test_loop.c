@@ -225,6 +225,12 @@ static void node_role(const char *role)
         node_receive(&op, path); /* so that all before has left */
         kill(getpid(), SIGKILL);
     }
+    if (strcmp(role, "breaker") == 0) { /* of its grant, and what follows */
+        node_receive(&op, path);
+        node_done(op, 0);
+        node_failed(op, ERR_NOMEM);
+        node_failed(0, ERR_APP);
+    }
     if (strcmp(role, "babbler") == 0) {
         node_text("{\"kind\":");
         node_text("");
@@ -758,6 +764,35 @@ static void loop_lost_node_is_started_again(void **state)
     assert_non_null(strstr(noticed, "(2 of 3)"));
 }
 
+static void script_granted(struct tuner *t, const struct tuner_event *e)
+{
+    if (e->kind != TUNER_EVENT_MESSAGE)
+        return;
+    trace(t, msg_kind_name(e->message->kind));
+    if (e->message->kind == MSG_READY)
+        push_send(t, MSG_FREE, 2);
+    else if (e->message->kind == MSG_FAILED || restarts.times > 0)
+        push_end(t, e->message->kind == MSG_FAILED ? RUN_FAILED : RUN_FINISHED);
+}
+
+/* What a node granted fails after all, for want of memory: it is started again,
+ * and nothing that it says after that is heard. A program's, too. */
+static void loop_node_that_breaks_a_grant_is_started_again(void **state)
+{
+    for (int program = 0; program < 2; program++) {
+        restarts.program = program;
+        restarts.good_after = 1;
+        run_loop("breaker", script_granted);
+        assert_int_equal(result.finish.status, RUN_FINISHED);
+        assert_int_equal(result.restarts, 1);
+        assert_string_equal(core.trace, "ready done ");
+        assert_string_equal(restarts.again.trace, "ready done ");
+        assert_non_null(strstr(restarts.reason, "cannot do what it granted"));
+        assert_int_equal(remove_dir(state), 0);
+        assert_int_equal(make_dir(state), 0);
+    }
+}
+
 /* Without progress only so often: then the core hears of the loss. */
 static void loop_node_that_is_lost_again_and_again_ends_the_run(void **state)
 {
@@ -1158,6 +1193,7 @@ int main(int argc, char **argv)
         CASE(loop_answer_that_is_none_loses_the_node),
         CASE(loop_killed_node_is_lost_after_its_last_words),
         CASE(loop_lost_node_is_started_again),
+        CASE(loop_node_that_breaks_a_grant_is_started_again),
         CASE(loop_node_that_is_lost_again_and_again_ends_the_run),
         CASE(loop_node_that_cannot_be_started_again_ends_the_run),
         CASE(loop_program_at_fault_ends_the_run),
