@@ -24,6 +24,17 @@ static bool rules_use(const struct host *h, bool momentum)
     return false;
 }
 
+/* Whether it takes its steps itself (mlt_tunable): it has a learning rate, and
+ * leaves no table to the rule of the run. */
+static bool steps_itself(const struct host *h)
+{
+    unsigned t = 0;
+
+    while (t < ps_tables(h->ps) && !ps_table_info(h->ps, t).rule_of_run)
+        t++;
+    return t == ps_tables(h->ps);
+}
+
 static bool has_shared(const struct host *h)
 {
     unsigned t = 0;
@@ -54,7 +65,7 @@ json_t *host_tunables(const struct host *h)
     const struct acting_run run = {
         .nodes = h->nodes,
         .workers = h->workers * h->nodes,
-        .uses_learning_rate = rules_use(h, false),
+        .uses_learning_rate = rules_use(h, false) || steps_itself(h),
         .uses_momentum = rules_use(h, true),
         .uses_staleness = h->uses_staleness,
         .uses_barrier_k = h->uses_barrier_k,

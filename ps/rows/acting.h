@@ -2,7 +2,7 @@
  * a run at all, and if not, why. The one place that decides it: the node asks
  * for what it tells the tuner, the command line for what it warns of.
  *
- *   learning_rate   an update rule that uses one
+ *   learning_rate   an update rule that uses one, or an application that does
  *   momentum        an update rule that uses it
  *   batch_size      clocks that are mini-batches
  *   staleness       several workers, a shared table, and a consistency model
@@ -22,7 +22,8 @@
 struct acting_run {
     unsigned nodes;
     unsigned workers;        /* over all nodes */
-    bool uses_learning_rate; /* some table's update rule does */
+    bool uses_learning_rate; /* some table's update rule does, or the
+                              * application, which takes its steps itself */
     bool uses_momentum;
     bool uses_staleness; /* the consistency model does */
     bool uses_barrier_k;

@@ -54,10 +54,11 @@ static enum err find_rule(struct table *t, const struct mlt_table_options *o,
                              t->name);
         return ERR_OK;
     }
+    t->rule_of_run = !o->rule && t->type == MLT_F32;
     if (o->rule)
         t->rule = rule_find(o->rule);
     else
-        t->rule = t->type == MLT_F32 ? default_rule : rule_find("add");
+        t->rule = t->rule_of_run ? default_rule : rule_find("add");
     if (!t->rule)
         return fault_set(f, ERR_INVAL,
                          "table %s: unknown update rule \"%s\"; there are: %s",

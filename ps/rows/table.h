@@ -31,6 +31,7 @@ struct table {
     enum mlt_access access;
     unsigned flags;
     const struct rule_ops *rule; /* NULL for a local table */
+    bool rule_of_run;            /* it named none, and has that of the run */
     unsigned slots;
     uint32_t value_bytes;     /* of a row's values */
     uint32_t row_bytes;       /* values, slots, tail: the stride */

@@ -208,6 +208,7 @@ struct ps_table_info {
     enum mlt_type type;
     enum mlt_access access;
     const char *rule; /* "" for a local table */
+    bool rule_of_run; /* the application named none */
     bool saved;       /* part of the model */
 };
 

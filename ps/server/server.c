@@ -298,6 +298,7 @@ struct ps_table_info ps_table_info(const struct mlt_ps *ps, mlt_table table)
         .type = t->type,
         .access = t->access,
         .rule = t->rule ? t->rule->name : "",
+        .rule_of_run = t->rule_of_run,
         .saved = t->access != MLT_LOCAL && !(t->flags & MLT_NOT_SAVED),
     };
 }

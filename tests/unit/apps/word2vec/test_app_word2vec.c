@@ -27,6 +27,17 @@ static void open_run(struct app_run *r, unsigned workers, const char *ps)
                  workers, ps);
 }
 
+/* Its learning rate acts, though no rule of a table has one. */
+static void the_learning_rate_acts(void **state)
+{
+    struct app_run r;
+
+    (void)state;
+    open_run(&r, 2, ", \"ps\": {\"consistency\": \"ssp\"}");
+    app_run_tunables(&r, "[\"learning_rate\", \"staleness\"]");
+    app_run_close(&r);
+}
+
 /* Analogies and similarities that the generator puts into the text. */
 static void write_questions(void)
 {
@@ -248,6 +259,7 @@ static void what_is_held_out_leaves_no_seam(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_learning_rate_acts),
         cmocka_unit_test_setup_teardown(vectors_answer_what_the_text_knows,
                                         scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(validation_may_be_a_text_of_its_own,
