@@ -34,13 +34,22 @@ static const char schema[] =
     "\"l1_ratio\": {\"type\": \"number\", \"default\": 0, \"minimum\": 0,"
     " \"maximum\": 1, \"description\":"
     " \"of the penalty: 0 is lambda/2 |w|^2, 1 is lambda |w|, between both\"},"
-    "\"solver\": {\"enum\": [\"sgd\", \"saga\"], \"default\": \"sgd\","
+    "\"solver\": {\"enum\": [\"sgd\", \"saga\", \"svrg\", \"local\"],"
+    " \"default\": \"sgd\","
     " \"description\": \"sgd: mini-batches under ps.update_rule; saga: steps"
-    " that remember each sample's slope\"},"
+    " that remember each sample's slope; svrg: steps from slopes that every few"
+    " passes are taken anew; local: mini-batches on a worker's own copy of the"
+    " weights\"},"
+    "\"inner_passes\": {\"type\": \"integer\", \"default\": 2,"
+    " \"minimum\": 1, \"maximum\": 1000, \"description\":"
+    " \"svrg: passes of steps between two in which slopes are taken\"},"
+    "\"local_batch\": {\"type\": \"integer\", \"default\": 64,"
+    " \"minimum\": 1, \"maximum\": 1000000000, \"description\":"
+    " \"local: samples a step\"},"
     "\"order\": {\"enum\": [\"samples\", \"parts\"],"
     " \"description\": \"samples: a clock's samples are drawn anew each pass;"
     " parts: dealt out once, so that the rows of a clock are known before it"
-    " begins (the default of saga, and all that it takes)\"},"
+    " begins (all that solvers but sgd take)\"},"
     "\"clock\": {\"anyOf\": [{\"enum\": [\"batch\", \"pass\"]},"
     " {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 1000000000}],"
     " \"default\": \"batch\", \"description\":"
@@ -74,23 +83,40 @@ static bool says(const struct settings *s, const char *member, const char *word)
     return said && strcmp(said, word) == 0;
 }
 
+static const char *const solvers[] = {[GLM_SGD] = "sgd",
+                                      [GLM_SAGA] = "saga",
+                                      [GLM_SVRG] = "svrg",
+                                      [GLM_LOCAL] = "local"};
+
+static enum glm_solver find_solver(const struct settings *s)
+{
+    enum glm_solver solver = GLM_LOCAL;
+
+    while (solver > GLM_SGD && !says(s, "solver", solvers[solver]))
+        solver--;
+    return solver;
+}
+
 static enum err read_settings(struct glm *m, const struct settings *s,
                               const struct mlt_app_config *config,
                               struct fault *f)
 {
     m->lambda = settings_number(s, "lambda", 0);
     m->l1_ratio = settings_number(s, "l1_ratio", 0);
-    m->solver = says(s, "solver", "saga") ? GLM_SAGA : GLM_SGD;
-    m->in_parts = m->solver == GLM_SAGA || says(s, "order", "parts");
+    m->solver = find_solver(s);
+    m->inner_passes = (uint64_t)settings_number(s, "inner_passes", 2);
+    m->local_batch = (uint64_t)settings_number(s, "local_batch", 64);
+    m->in_parts = m->solver != GLM_SGD || says(s, "order", "parts");
     m->parts = s->clocks;
     m->seed = s->seed;
     m->evaluate = s->evaluate;
     m->predict = s->predict != NULL;
     m->workers = config->workers;
-    if (m->solver == GLM_SAGA && says(s, "order", "samples"))
+    if (m->solver != GLM_SGD && says(s, "order", "samples"))
         return fault_set(f, ERR_INVAL,
-                         "/app/order: the solver saga expected \"parts\": each "
-                         "worker remembers the slopes of its own samples");
+                         "/app/order: the solver %s expected \"parts\": each "
+                         "worker goes through samples of its own",
+                         solvers[m->solver]);
     m->data = mem_strdup(s->data);
     return m->data ? ERR_OK : fault_set(f, ERR_NOMEM, "glm: out of memory");
 }
@@ -176,16 +202,16 @@ static int declare_table(const struct glm *m, struct mlt_ps *ps,
 static int declare_all(struct glm *m, struct mlt_ps *ps,
                        struct mlt_error *error)
 {
-    const bool saga = m->solver == GLM_SAGA && !m->evaluate;
+    const bool sums = m->solver != GLM_SGD && !m->evaluate;
     struct mlt_table_options opt = {.name = "weights",
                                     .rows = glm_rows(m),
                                     .access = MLT_SHARED,
-                                    .rule = saga ? "add" : NULL,
-                                    .flags = saga ? MLT_NO_MOMENTUM : 0,
+                                    .rule = sums ? "add" : NULL,
+                                    .flags = sums ? MLT_NO_MOMENTUM : 0,
                                     .chunk_bytes = chunk_bytes(m)};
     int err = declare_table(m, ps, opt, &m->weights, error);
 
-    if (err || !saga)
+    if (err || !glm_remembers(m))
         return err;
     opt.name = "mean_gradient";
     opt.flags |= MLT_NOT_SAVED;
@@ -194,7 +220,7 @@ static int declare_all(struct glm *m, struct mlt_ps *ps,
         return err;
     opt.name = "slopes";
     opt.rows = m->train.count;
-    opt.access = MLT_EXCLUSIVE;
+    opt.access = MLT_EXCLUSIVE; /* written in place: no rule acts */
     opt.chunk_bytes = SLOPES_CHUNK_BYTES;
     return declare_table(m, ps, opt, &m->slopes, error);
 }
@@ -213,7 +239,7 @@ static int expect_part(struct glm *m, struct mlt_ps *ps, unsigned index,
     for (uint64_t i = 0; i < n; i++)
         glm_work_touch(k, &m->train, first + i * m->parts);
     err = mlt_ps_expect(ps, m->weights, index, part, touch, k->rows, k->row);
-    if (!err && m->solver == GLM_SAGA)
+    if (!err && glm_remembers(m))
         err = mlt_ps_expect(ps, m->mean, index, part, touch, k->rows, k->row);
     return err;
 }
@@ -294,29 +320,6 @@ static struct glm_list list_of(const struct glm *m, const struct mlt_worker *w,
     return l;
 }
 
-static void add_gradient(const struct glm *m, struct glm_work *k,
-                         const struct glm_set *set, uint64_t i, float scale)
-{
-    float *bias = k->change + (size_t)m->columns * m->outputs;
-
-    if (m->outputs == 1) {
-        float d = scale * k->d[0];
-
-        for (uint64_t e = set->begin[i]; d != 0 && e < set->begin[i + 1]; e++)
-            k->change[set->index[e]] += d * set->value[e];
-        *bias += d;
-        return;
-    }
-    for (unsigned c = 0; c < m->outputs; c++)
-        bias[c] += scale * k->d[c];
-    for (uint64_t e = set->begin[i]; e < set->begin[i + 1]; e++) {
-        float *row = k->change + (size_t)set->index[e] * m->outputs;
-
-        for (unsigned c = 0; c < m->outputs; c++)
-            row[c] += scale * set->value[e] * k->d[c];
-    }
-}
-
 /* k->change are gradients of the worker's part of the mean loss; its samples
  * are @part of the clock's. They become those of the penalised loss. Returns
  * the penalty that the rows bear, a sample. */
@@ -376,7 +379,7 @@ static int train(const struct glm *m, struct mlt_worker *w, struct glm_work *k,
 
         glm_scores(m, k, &m->train, s);
         sum += glm_loss_at(m->loss, m->outputs, k->z, m->train.y[s], k->d);
-        add_gradient(m, k, &m->train, s, scale);
+        glm_add_gradient(m, k, &m->train, s, scale, k->change);
     }
     if (m->lambda > 0)
         sum += (double)l->count *
@@ -433,8 +436,16 @@ static int glm_run_clock(void *app, struct mlt_worker *w,
     if (testing || m->evaluate)
         return look(m, w, k, testing && !m->evaluate ? &m->test : &m->train, &l,
                     testing);
-    if (m->solver == GLM_SAGA)
+    switch (m->solver) {
+    case GLM_SAGA:
         return glm_saga_clock(m, w, ctx);
+    case GLM_SVRG:
+        return glm_svrg_clock(m, w, ctx);
+    case GLM_LOCAL:
+        return glm_local_clock(m, w, ctx);
+    case GLM_SGD:
+        break;
+    }
     return train(m, w, k, &l, ctx->clock_samples);
 }
 

@@ -13,7 +13,9 @@
  *
  * Solvers: `sgd`, mini-batches under any update rule; `saga` (Defazio et al.
  * 2014; on sparse samples Leblond et al. 2017), which remembers the slope of
- * each sample and takes whole passes.
+ * each sample; `svrg` (Johnson and Zhang 2013), which takes all slopes anew
+ * every few passes; `local`, mini-batches on a worker's own copy of the
+ * weights.
  */
 #ifndef APPS_GLM_H
 #define APPS_GLM_H

@@ -3,7 +3,8 @@
  *   glm_data.c   settings, samples               before any thread runs
  *   glm.c        tables, clocks                  all workers
  *   glm_work.c   a worker's copy of the rows that a clock touches
- *   glm_saga.c   the clocks of the solver saga
+ *   glm_saga.c   the clocks of the solvers saga and svrg
+ *   glm_local.c  the clocks of the solver local
  *   glm_model.c  the saved model: saving, loading, predicting
  */
 #ifndef APPS_GLM_APP_H
@@ -25,22 +26,24 @@
 
 enum { GLM_ROWS_AT_ONCE = 64 };
 
-enum glm_solver { GLM_SGD, GLM_SAGA };
+enum glm_solver { GLM_SGD, GLM_SAGA, GLM_SVRG, GLM_LOCAL };
 
 /* A worker's own: copies of rows by their number, valid where `mark` is this
  * clock's, and which those are. */
 struct glm_work {
     float *weight, *change; /* [rows][outputs] as read; to be added */
-    float *mean;            /* saga: [rows][outputs] mean gradient; NULL */
-    float *begun;           /* saga: as it was when the clock began; NULL */
-    uint32_t *mark;         /* [rows] the last clock that touched the row */
-    uint32_t *seen;         /* [rows] its samples of this clock */
-    uint64_t *row;          /* [rows] those touched */
+    /* [rows][outputs], where the solver has them, else NULL. */
+    float *mean;     /* saga, svrg: the mean gradient */
+    float *begun;    /* the same as it was when the clock began */
+    float *gradient; /* local: of a mini-batch; 0 between them */
+    uint32_t *mark;  /* [rows] the last clock that touched the row */
+    uint32_t *seen;  /* [rows] its samples of this clock */
+    uint64_t *row;   /* [rows] those touched */
     size_t rows;
     uint32_t clock;
     float *packed;   /* [GLM_ROWS_AT_ONCE][outputs] */
     float *z, *d;    /* [outputs] */
-    uint64_t *order; /* saga: [its samples of the largest part] */
+    uint64_t *order; /* [its samples of the largest part]; of sgd NULL */
 };
 
 struct glm {
@@ -54,9 +57,11 @@ struct glm {
     uint32_t columns;
     double lambda, l1_ratio;
     enum glm_solver solver;
-    bool in_parts;  /* fixed parts: samples are dealt out once */
-    uint64_t parts; /* clocks a pass; 0: a clock is a batch */
-    float *rarity;  /* [columns + 1] samples / samples with it, or 0: owned */
+    uint64_t inner_passes; /* svrg: between two passes of the mean gradient */
+    uint64_t local_batch;  /* local: samples a step */
+    bool in_parts;         /* fixed parts: samples are dealt out once */
+    uint64_t parts;        /* clocks a pass; 0: a clock is a batch */
+    float *rarity; /* [columns + 1] samples / samples with it, or 0: owned */
     bool evaluate, predict;
     uint64_t seed;
     char *data; /* what messages call the samples: owned */
@@ -79,6 +84,12 @@ double glm_target_mean(const struct glm *m);
 /* Takes the model's classes, scaling and columns for the data. */
 enum err glm_data_fit(struct glm *m, const char *dir, uint32_t columns,
                       struct fault *f);
+
+/* Whether slopes and their mean gradient are remembered. */
+static inline bool glm_remembers(const struct glm *m)
+{
+    return !m->evaluate && (m->solver == GLM_SAGA || m->solver == GLM_SVRG);
+}
 
 /* Rows of the weights' table: columns, then the bias. */
 static inline uint64_t glm_rows(const struct glm *m)
@@ -106,8 +117,27 @@ void glm_work_touch(struct glm_work *k, const struct glm_set *set, uint64_t i);
  * times @factor. Errors: ERR_CANCELED. */
 int glm_work_read(const struct glm *m, struct mlt_worker *w, struct glm_work *k,
                   mlt_table table, float *to);
+/* The same into two places. */
+int glm_work_read_twice(const struct glm *m, struct mlt_worker *w,
+                        struct glm_work *k, mlt_table table, float *now,
+                        float *begun);
 void glm_work_add(const struct glm *m, struct mlt_worker *w, struct glm_work *k,
                   mlt_table table, const float *change, float factor);
+
+/* Adds to the rows what they are in @now more than in @begun, times @factor;
+ * @begun becomes the difference. */
+void glm_work_add_change(const struct glm *m, struct mlt_worker *w,
+                         struct glm_work *k, mlt_table table, const float *now,
+                         float *begun, float factor);
+
+/* The @n samples @first + i * parts in an order of their own, into k->order. */
+void glm_work_shuffle(const struct glm *m, struct glm_work *k, uint64_t first,
+                      uint64_t n, uint64_t seed);
+
+/* Adds @scale times sample @i's gradient, whose slopes are k->d, to @to. */
+void glm_add_gradient(const struct glm *m, const struct glm_work *k,
+                      const struct glm_set *set, uint64_t i, float scale,
+                      float *to);
 
 /* Scores of sample @i into k->z. */
 void glm_scores(const struct glm *m, struct glm_work *k,
@@ -120,7 +150,11 @@ struct glm_penalty glm_penalty_share(const struct glm *m,
                                      const struct glm_work *k, uint64_t row,
                                      uint64_t samples);
 
-/* ---- saga ---------------------------------------------------------------- */
+/* The penalty that the touched rows bear, a sample of the clock's @samples. */
+double glm_penalty_borne(const struct glm *m, const struct glm_work *k,
+                         uint64_t samples);
+
+/* ---- solvers in parts ---------------------------------------------------- */
 
 /* The samples of part @part of worker @index are every parts-th of those that
  * it owns: part + k * parts, k < the result. */
@@ -129,6 +163,10 @@ uint64_t glm_part_samples(const struct glm *m, unsigned index, uint64_t part,
 
 int glm_saga_clock(const struct glm *m, struct mlt_worker *w,
                    const struct mlt_clock_ctx *ctx);
+int glm_svrg_clock(const struct glm *m, struct mlt_worker *w,
+                   const struct mlt_clock_ctx *ctx);
+int glm_local_clock(const struct glm *m, struct mlt_worker *w,
+                    const struct mlt_clock_ctx *ctx);
 
 /* ---- the model ----------------------------------------------------------- */
 

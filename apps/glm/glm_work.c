@@ -4,28 +4,54 @@
  * run on arrays of the worker's own, as a plain loop would. */
 #include "apps/glm/glm_app.h"
 #include "base/mem.h"
+#include "base/rng.h"
 
 #include <assert.h>
 #include <string.h>
 
+/* Arrays of a value a weight. */
+static uint64_t arrays_of(const struct glm *m)
+{
+    return glm_remembers(m) ? 4 : m->solver == GLM_LOCAL ? 3 : 2;
+}
+
+/* The most samples of a part that a worker orders; 0: it does not. */
+static uint64_t samples_ordered(const struct glm *m)
+{
+    return m->evaluate || m->solver == GLM_SGD ? 0
+                                               : m->train.count / m->parts + 1;
+}
+
 uint64_t glm_work_bytes(const struct glm *m)
 {
     uint64_t values = glm_rows(m) * m->outputs;
-    uint64_t arrays = m->solver == GLM_SAGA ? 4 : 2;
 
-    return arrays * values * sizeof(float) + glm_rows(m) * 16;
+    return arrays_of(m) * values * sizeof(float) + glm_rows(m) * 16 +
+           samples_ordered(m) * sizeof(uint64_t);
+}
+
+/* The arrays that only some solvers have. */
+static bool alloc_extra(const struct glm *m, struct glm_work *k)
+{
+    uint64_t values = glm_rows(m) * m->outputs, ordered = samples_ordered(m);
+
+    if (glm_remembers(m)) {
+        k->mean = mem_calloc(values, sizeof(float));
+        k->begun = mem_calloc(values, sizeof(float));
+    } else if (ordered) {
+        k->gradient = mem_calloc(values, sizeof(float));
+    }
+    if (ordered)
+        k->order = mem_calloc(ordered, sizeof(*k->order));
+    return !ordered || (k->order && (k->gradient || (k->mean && k->begun)));
 }
 
 enum err glm_work_init(const struct glm *m, struct glm_work *k, struct fault *f)
 {
     uint64_t rows = glm_rows(m), values = rows * m->outputs;
-    bool saga = m->solver == GLM_SAGA && !m->evaluate;
-    uint64_t most = saga ? m->train.count / m->parts + 1 : 0;
 
     k->weight = mem_calloc(values, sizeof(float));
     k->change = mem_calloc(values, sizeof(float));
-    k->mean = saga ? mem_calloc(values, sizeof(float)) : NULL;
-    k->begun = saga ? mem_calloc(values, sizeof(float)) : NULL;
     k->mark = mem_calloc(rows, sizeof(*k->mark));
     k->seen = mem_calloc(rows, sizeof(*k->seen));
     k->row = mem_calloc(rows, sizeof(*k->row));
@@ -33,10 +59,8 @@ enum err glm_work_init(const struct glm *m, struct glm_work *k, struct fault *f)
         mem_calloc((size_t)GLM_ROWS_AT_ONCE * m->outputs, sizeof(float));
     k->z = mem_calloc(m->outputs, sizeof(float));
     k->d = mem_calloc(m->outputs, sizeof(float));
-    k->order = saga ? mem_calloc(most, sizeof(*k->order)) : NULL;
-    if (k->weight && k->change && k->mark && k->seen && k->row && k->packed &&
-        k->z && k->d && !saga == !k->mean && !saga == !k->begun &&
-        !saga == !k->order)
+    if (alloc_extra(m, k) && k->weight && k->change && k->mark && k->seen &&
+        k->row && k->packed && k->z && k->d)
         return ERR_OK;
     return fault_set(f, ERR_NOMEM, "glm: out of memory");
 }
@@ -47,6 +71,7 @@ void glm_work_deinit(struct glm_work *k)
     mem_free(k->change);
     mem_free(k->mean);
     mem_free(k->begun);
+    mem_free(k->gradient);
     mem_free(k->mark);
     mem_free(k->seen);
     mem_free(k->row);
@@ -118,6 +143,45 @@ void glm_work_add(const struct glm *m, struct mlt_worker *w, struct glm_work *k,
     }
 }
 
+void glm_work_shuffle(const struct glm *m, struct glm_work *k, uint64_t first,
+                      uint64_t n, uint64_t seed)
+{
+    struct rng rng;
+
+    rng_init(&rng, seed);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t j = rng_below(&rng, i + 1);
+
+        k->order[i] = k->order[j];
+        k->order[j] = first + i * m->parts;
+    }
+}
+
+int glm_work_read_twice(const struct glm *m, struct mlt_worker *w,
+                        struct glm_work *k, mlt_table table, float *now,
+                        float *begun)
+{
+    int err = glm_work_read(m, w, k, table, now);
+
+    for (size_t i = 0; i < k->rows && !err; i++)
+        memcpy(begun + k->row[i] * m->outputs, now + k->row[i] * m->outputs,
+               m->outputs * sizeof(float));
+    return err;
+}
+
+void glm_work_add_change(const struct glm *m, struct mlt_worker *w,
+                         struct glm_work *k, mlt_table table, const float *now,
+                         float *begun, float factor)
+{
+    for (size_t i = 0; i < k->rows; i++)
+        for (unsigned c = 0; c < m->outputs; c++) {
+            size_t at = k->row[i] * m->outputs + c;
+
+            begun[at] = now[at] - begun[at];
+        }
+    glm_work_add(m, w, k, table, begun, factor);
+}
+
 void glm_scores(const struct glm *m, struct glm_work *k,
                 const struct glm_set *set, uint64_t i)
 {
@@ -142,6 +206,30 @@ void glm_scores(const struct glm *m, struct glm_work *k,
     }
 }
 
+void glm_add_gradient(const struct glm *m, const struct glm_work *k,
+                      const struct glm_set *set, uint64_t i, float scale,
+                      float *to)
+{
+    float *bias = to + (size_t)m->columns * m->outputs;
+
+    if (m->outputs == 1) {
+        float d = scale * k->d[0];
+
+        for (uint64_t e = set->begin[i]; d != 0 && e < set->begin[i + 1]; e++)
+            to[set->index[e]] += d * set->value[e];
+        *bias += d;
+        return;
+    }
+    for (unsigned c = 0; c < m->outputs; c++)
+        bias[c] += scale * k->d[c];
+    for (uint64_t e = set->begin[i]; e < set->begin[i + 1]; e++) {
+        float *row = to + (size_t)set->index[e] * m->outputs;
+
+        for (unsigned c = 0; c < m->outputs; c++)
+            row[c] += scale * set->value[e] * k->d[c];
+    }
+}
+
 struct glm_penalty glm_penalty_share(const struct glm *m,
                                      const struct glm_work *k, uint64_t row,
                                      uint64_t samples)
@@ -151,4 +239,21 @@ struct glm_penalty glm_penalty_share(const struct glm *m,
 
     return (struct glm_penalty){(float)(share * m->l1_ratio),
                                 (float)(share * (1 - m->l1_ratio))};
+}
+
+double glm_penalty_borne(const struct glm *m, const struct glm_work *k,
+                         uint64_t samples)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < k->rows && m->lambda > 0; i++) {
+        struct glm_penalty p;
+
+        if (k->row[i] == m->columns)
+            continue;
+        p = glm_penalty_share(m, k, k->row[i], samples);
+        for (unsigned c = 0; c < m->outputs; c++)
+            sum += glm_penalty_of(k->weight[k->row[i] * m->outputs + c], p);
+    }
+    return sum;
 }

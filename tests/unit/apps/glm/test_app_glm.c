@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "tests/unit/fixture/app_run.h"
+#include "tests/unit/fixture/glm_plain.h"
 #include "tests/unit/fixture/scratch.h"
 
 #include <math.h>
@@ -13,12 +14,8 @@
 
 #include "tests/unit/fixture/check.h"
 
-#define SPEC "gen:libsvm?samples=600&columns=30&entries=6&noise=0.5"
-
-enum { COLUMNS = 31 };
-
 static const char of_spec[] =
-    "{\"app\": {\"name\": \"glm\", \"data\": \"" SPEC "\","
+    "{\"app\": {\"name\": \"glm\", \"data\": \"" GLM_PLAIN_SPEC "\","
     " \"test_fraction\": 0, \"lambda\": 0.01%s}, \"cluster\": {\"workers\":"
     " %u}%s}";
 
@@ -26,74 +23,6 @@ static void near_to(double got, double wanted, double within)
 {
     if (!(fabs(got - wanted) <= within))
         fail_msg("%.9g, wanted %.9g", got, wanted);
-}
-
-/* ---- the minimum, found plainly ------------------------------------------ */
-
-/* The mean logistic loss of the generator's samples at @w, its gradient. */
-static double plain_loss(const struct sparse *s, const double *w, double *g)
-{
-    double sum = 0;
-
-    memset(g, 0, (COLUMNS + 1) * sizeof(*g));
-    for (uint64_t i = 0; i < s->count; i++) {
-        double y = s->label[i] > 0 ? 1 : -1, z = w[COLUMNS], d;
-
-        for (uint64_t e = s->begin[i]; e < s->begin[i + 1]; e++)
-            z += w[s->index[e]] * (double)s->value[e];
-        sum += log1p(exp(-y * z));
-        d = -y / (1 + exp(y * z)) / (double)s->count;
-        for (uint64_t e = s->begin[i]; e < s->begin[i + 1]; e++)
-            g[s->index[e]] += d * (double)s->value[e];
-        g[COLUMNS] += d;
-    }
-    return sum / (double)s->count;
-}
-
-static double penalty(const double *w, double lambda, double ratio)
-{
-    double sum = 0;
-
-    for (int j = 0; j < COLUMNS; j++)
-        sum += lambda * (ratio * fabs(w[j]) + (1 - ratio) / 2 * w[j] * w[j]);
-    return sum;
-}
-
-/* The least objective, by proximal gradient steps in double. */
-static double plain_minimum(const struct sparse *s, double lambda, double ratio)
-{
-    double w[COLUMNS + 1] = {0}, g[COLUMNS + 1], step = 2;
-
-    for (int round = 0; round < 4000; round++) {
-        plain_loss(s, w, g);
-        for (int j = 0; j <= COLUMNS; j++) {
-            double v = w[j] - step * g[j];
-            double cut = j < COLUMNS ? step * lambda * ratio : 0;
-
-            v = v > cut ? v - cut : v < -cut ? v + cut : 0;
-            w[j] = j < COLUMNS ? v / (1 + step * lambda * (1 - ratio)) : v;
-        }
-    }
-    return plain_loss(s, w, g) + penalty(w, lambda, ratio);
-}
-
-static void load_spec(struct sparse *s)
-{
-    struct sparse none;
-
-    assert_int_equal(data_load_sparse(SPEC, NULL, s, &none, NULL), ERR_OK);
-    assert_int_equal(s->columns, COLUMNS);
-}
-
-/* The objective at the weights of a run. */
-static double objective(struct app_run *r, const struct sparse *s,
-                        double lambda, double ratio)
-{
-    double w[COLUMNS + 1], g[COLUMNS + 1];
-
-    for (uint64_t j = 0; j <= COLUMNS; j++)
-        w[j] = app_run_value(r, "weights", j, 1, 0);
-    return plain_loss(s, w, g) + penalty(w, lambda, ratio);
 }
 
 /* saga reaches the least objective to 1e-4, with either penalty, and with two
@@ -108,9 +37,9 @@ static void glm_saga_reaches_the_minimum(void **state)
     struct sparse s;
 
     (void)state;
-    load_spec(&s);
+    glm_plain_load(&s);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        double best = plain_minimum(&s, 0.01, cases[i].ratio), got;
+        double best = glm_plain_minimum(&s, 0.01, cases[i].ratio), got;
         struct app_run r;
         char more[64];
 
@@ -119,12 +48,157 @@ static void glm_saga_reaches_the_minimum(void **state)
         app_run_open(&r, &app_glm, 1, "{\"learning_rate\": 0.4}", of_spec, more,
                      cases[i].workers, "");
         app_run_train(&r, 60);
-        got = objective(&r, &s, 0.01, cases[i].ratio);
+        got = glm_plain_objective(&r, &s, 0.01, cases[i].ratio);
         if (!(got >= best - 1e-6 && got < best * (1 + cases[i].within)))
             fail_msg("%zu: %.8f, least %.8f", i, got, best);
         app_run_close(&r);
     }
     sparse_deinit(&s);
+}
+
+/* svrg does, too; with two workers to 1e-3. */
+static void glm_svrg_reaches_the_minimum(void **state)
+{
+    static const struct {
+        double ratio;
+        unsigned workers, inner;
+        double within;
+    } cases[] = {
+        {0, 1, 2, 1e-4}, {0.7, 1, 2, 1e-4}, {0, 1, 5, 1e-4}, {0, 2, 2, 1e-3}};
+    struct sparse s;
+
+    (void)state;
+    glm_plain_load(&s);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        double best = glm_plain_minimum(&s, 0.01, cases[i].ratio), got;
+        struct app_run r;
+        char more[128];
+
+        snprintf(more, sizeof(more),
+                 ", \"solver\": \"svrg\", \"l1_ratio\": %g,"
+                 " \"inner_passes\": %u",
+                 cases[i].ratio, cases[i].inner);
+        app_run_open(&r, &app_glm, 1, "{\"learning_rate\": 0.3}", of_spec, more,
+                     cases[i].workers, "");
+        app_run_train(&r, 90);
+        got = glm_plain_objective(&r, &s, 0.01, cases[i].ratio);
+        if (!(got >= best - 1e-6 && got < best * (1 + cases[i].within)))
+            fail_msg("%zu: %.8f, least %.8f", i, got, best);
+        app_run_close(&r);
+    }
+    sparse_deinit(&s);
+}
+
+static void read_table(struct app_run *r, const char *name,
+                       double out[GLM_PLAIN_COLUMNS + 1])
+{
+    for (uint64_t j = 0; j <= GLM_PLAIN_COLUMNS; j++)
+        out[j] = app_run_value(r, name, j, 1, 0);
+}
+
+/* In the pass after `inner_passes` of steps the weights stay where they are,
+ * and the mean gradient becomes that of the loss there, whatever the number of
+ * workers; the passes of steps leave it as it is. */
+static void glm_svrg_takes_the_gradient_in_passes_of_its_own(void **state)
+{
+    double before[GLM_PLAIN_COLUMNS + 1], after[GLM_PLAIN_COLUMNS + 1];
+    double mean[GLM_PLAIN_COLUMNS + 1], g[GLM_PLAIN_COLUMNS + 1];
+    struct sparse s;
+
+    (void)state;
+    glm_plain_load(&s);
+    for (unsigned workers = 1; workers <= 3; workers++) {
+        struct app_run r;
+
+        app_run_open(&r, &app_glm, 1, "{\"learning_rate\": 0.1}", of_spec,
+                     ", \"solver\": \"svrg\", \"inner_passes\": 3", workers,
+                     "");
+        for (int cycle = 0; cycle < 3; cycle++) {
+            app_run_train(&r, 3);
+            read_table(&r, "weights", before);
+            near_to(app_run_train(&r, 1),
+                    glm_plain_loss(&s, before, g) +
+                        glm_plain_penalty(before, 0.01, 0),
+                    1e-5);
+            read_table(&r, "weights", after);
+            assert_memory_equal(before, after, sizeof(before));
+            read_table(&r, "mean_gradient", mean);
+            for (int j = 0; j <= GLM_PLAIN_COLUMNS; j++)
+                near_to(mean[j], g[j], 1e-6);
+        }
+        app_run_train(&r, 2);
+        read_table(&r, "mean_gradient", after);
+        assert_memory_equal(mean, after, sizeof(mean));
+        read_table(&r, "weights", after);
+        assert_memory_not_equal(before, after, sizeof(before));
+        app_run_close(&r);
+    }
+    sparse_deinit(&s);
+}
+
+/* local: batches of all samples are steps down the gradient, so that they end
+ * at the minimum of either penalty; small ones come near it. */
+static void glm_local_reaches_the_minimum(void **state)
+{
+    static const struct {
+        double ratio;
+        const char *more;
+        unsigned workers, epochs;
+        double within;
+    } cases[] = {
+        {0, ", \"clock\": \"pass\", \"local_batch\": 1000", 1, 800, 2e-4},
+        {0.7, ", \"clock\": \"pass\", \"local_batch\": 1000", 1, 800, 2e-4},
+        {0, ", \"local_batch\": 10", 1, 40, 2e-2},
+        {0, ", \"local_batch\": 7", 3, 40, 2e-2},
+    };
+    struct sparse s;
+
+    (void)state;
+    glm_plain_load(&s);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        double best = glm_plain_minimum(&s, 0.01, cases[i].ratio), got;
+        struct app_run r;
+        char more[128];
+
+        snprintf(more, sizeof(more),
+                 ", \"solver\": \"local\", \"l1_ratio\": %g%s", cases[i].ratio,
+                 cases[i].more);
+        app_run_open(&r, &app_glm, 1, "{\"learning_rate\": 0.5}", of_spec, more,
+                     cases[i].workers, "");
+        app_run_train(&r, cases[i].epochs);
+        got = glm_plain_objective(&r, &s, 0.01, cases[i].ratio);
+        if (!(got >= best - 1e-6 && got < best * (1 + cases[i].within)))
+            fail_msg("%zu: %.8f, least %.8f", i, got, best);
+        app_run_close(&r);
+    }
+    sparse_deinit(&s);
+}
+
+/* The learning rate acts under every solver; momentum and batch size only where
+ * an update rule and mini-batches of clocks are. */
+static void glm_tunes_what_its_solver_uses(void **state)
+{
+    static const char *const solvers[] = {"saga", "svrg", "local"};
+    struct app_run r;
+
+    (void)state;
+    app_run_open(&r, &app_glm, 1, "{}", of_spec, "", 1u, "");
+    app_run_tunables(&r, "[\"learning_rate\", \"momentum\", \"batch_size\"]");
+    app_run_close(&r);
+    for (size_t i = 0; i < sizeof(solvers) / sizeof(*solvers); i++) {
+        char more[64];
+
+        snprintf(more, sizeof(more), ", \"solver\": \"%s\"", solvers[i]);
+        app_run_open(&r, &app_glm, 1, "{}", of_spec, more, 2u,
+                     ", \"ps\": {\"consistency\": \"ssp\"}");
+        app_run_tunables(&r, "[\"learning_rate\", \"staleness\"]");
+        app_run_close(&r);
+        app_run_refused(
+            &app_glm, ERR_INVAL, "expected \"parts\"",
+            "{\"app\": {\"name\": \"glm\", \"data\": \"" GLM_PLAIN_SPEC
+            "\", \"order\": \"samples\"%s}}",
+            more);
+    }
 }
 
 /* sgd comes near the same minimum under a rate that falls, whatever the update
@@ -152,8 +226,8 @@ static void glm_sgd_comes_near_the_minimum(void **state)
     double best;
 
     (void)state;
-    load_spec(&s);
-    best = plain_minimum(&s, 0.01, 0);
+    glm_plain_load(&s);
+    best = glm_plain_minimum(&s, 0.01, 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct app_run r;
         double got;
@@ -161,7 +235,7 @@ static void glm_sgd_comes_near_the_minimum(void **state)
         app_run_open(&r, &app_glm, 1, cases[i].setting, of_spec, cases[i].app,
                      cases[i].workers, cases[i].ps);
         app_run_train(&r, 40);
-        got = objective(&r, &s, 0.01, 0);
+        got = glm_plain_objective(&r, &s, 0.01, 0);
         if (!(got >= best - 1e-6 && got < 1.02 * best))
             fail_msg("%zu: %.6f, least %.6f", i, got, best);
         app_run_close(&r);
@@ -173,22 +247,23 @@ static void glm_sgd_comes_near_the_minimum(void **state)
  * loss, whatever the number of workers. */
 static void glm_first_step_is_the_mean_gradient(void **state)
 {
-    double zero[COLUMNS + 1] = {0}, g[COLUMNS + 1];
+    double zero[GLM_PLAIN_COLUMNS + 1] = {0}, g[GLM_PLAIN_COLUMNS + 1];
     struct sparse s;
 
     (void)state;
-    load_spec(&s);
-    plain_loss(&s, zero, g);
+    glm_plain_load(&s);
+    glm_plain_loss(&s, zero, g);
     for (unsigned workers = 1; workers <= 3; workers++) {
         struct app_run r;
 
         app_run_open(&r, &app_glm, 1, "{\"learning_rate\": 1}",
-                     "{\"app\": {\"name\": \"glm\", \"data\": \"" SPEC "\","
+                     "{\"app\": {\"name\": \"glm\", \"data\": \"" GLM_PLAIN_SPEC
+                     "\","
                      " \"test_fraction\": 0, \"clock\": \"pass\"},"
                      " \"cluster\": {\"workers\": %u}}",
                      workers);
         near_to(app_run_train(&r, 1), log(2), 1e-6);
-        for (uint64_t j = 0; j <= COLUMNS; j++)
+        for (uint64_t j = 0; j <= GLM_PLAIN_COLUMNS; j++)
             near_to(app_run_value(&r, "weights", j, 1, 0), -g[j], 1e-6);
         app_run_close(&r);
     }
@@ -344,6 +419,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(glm_saga_reaches_the_minimum),
+        cmocka_unit_test(glm_svrg_reaches_the_minimum),
+        cmocka_unit_test(glm_svrg_takes_the_gradient_in_passes_of_its_own),
+        cmocka_unit_test(glm_local_reaches_the_minimum),
+        cmocka_unit_test(glm_tunes_what_its_solver_uses),
         cmocka_unit_test(glm_sgd_comes_near_the_minimum),
         cmocka_unit_test(glm_first_step_is_the_mean_gradient),
         cmocka_unit_test_setup_teardown(glm_l1_leaves_weights_at_zero,
