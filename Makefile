@@ -176,7 +176,8 @@ $(FUZZ_OBJS): REPLAY_FLAGS = -DFUZZ_REPLAY \
 $(B)/tests/fuzz/test_corpora: $(FUZZ_OBJS)
 endif
 
-# Simulated runs on simulated disks, SEEDS of them from number FIRST on.
+# Simulated runs on simulated disks, SEEDS of them from number FIRST on; with
+# ONLY='*together' those alone that have bad disks, kills and a bad line at once.
 .PHONY: sim
 sim: $(B)/tests/sim/test_storage
 	@SEEDS=$(or $(SEEDS),10000) FIRST=$(or $(FIRST),1) nice -n 19 $<

@@ -159,8 +159,11 @@ static enum err take_up(struct durable *d, struct history *h, bool *over,
     check_history(d, &r.history);
     /* Killed between its last record and the entry of its end, it has ended
      * all the same. */
-    *over = !replay_resumable(&r) || (history_finished(&r.history) &&
-                                      r.history.end.status != RUN_INTERRUPTED);
+    *over =
+        !replay_resumable(&r) ||
+        (history_finished(&r.history) &&
+         r.history.end.status != RUN_INTERRUPTED &&
+         !(r.history.end.status == RUN_FAILED && history_has_work(&r.history)));
     if (!*over)
         SCARCE(err = journal_continue_run(d->journal, run_id, f));
     if (!*over && !err) /* it has flushed what was there */

@@ -25,11 +25,16 @@ const char *line_fault_name(enum line_fault fault)
 void line_init(struct line *l, const struct line_plan *plan, uint64_t seed,
                double now_s)
 {
-    const struct keeper_options o = {
-        .nodes = 1, .restarts = true, .program = plan->program};
-
     *l = (struct line){.plan = plan, .held.kind = MSG_BEAT};
     rng_init(&l->rng, rng_mix(seed, 95));
+    line_resume(l, now_s);
+}
+
+void line_resume(struct line *l, double now_s)
+{
+    const struct keeper_options o = {
+        .nodes = 1, .restarts = true, .program = l->plan->program};
+
     keeper_init(&l->keeper, &o, now_s);
     line_process(l, now_s);
     l->recorded_s = now_s;
@@ -38,7 +43,8 @@ void line_init(struct line *l, const struct line_plan *plan, uint64_t seed,
 void line_process(struct line *l, double now_s)
 {
     l->alive = l->beats = true;
-    l->confused = l->restarts = l->blamed = false;
+    l->confused = l->restarts = l->blamed = l->deaf = false;
+    l->held.kind = MSG_BEAT; /* it owned nothing */
     l->refused = 0;
     l->stalled_until_s = now_s;
     l->hello_at_s = now_s + 0.05;
@@ -60,6 +66,8 @@ enum line_fault line_draw(struct line *l)
     enum line_fault fault = LINE_WHOLE;
 
     l->messages++;
+    if (l->calm)
+        return LINE_WHOLE;
     if (l->plan->at > 0)
         fault = l->messages == l->plan->at ? l->plan->what : LINE_WHOLE;
     else if (line_hits(l) < l->plan->most &&

@@ -51,6 +51,9 @@ struct line {
     double hello_at_s, ready_at_s; /* INFINITY: not to come */
     double stalled_until_s;        /* nothing goes through */
     double recorded_s;             /* when a record was last made */
+    bool calm;                     /* nothing befalls messages any more */
+    bool deaf;                     /* a grant was broken: what it says now
+                                    * does not count */
     op_id refused;                 /* this fails */
     enum err code;                 /* so */
     struct msg held; /* of a program that cannot load; BEAT: none is */
@@ -61,6 +64,9 @@ struct line {
 
 void line_init(struct line *l, const struct line_plan *plan, uint64_t seed,
                double now_s);
+
+/* Another run of the program: its keeper knows nothing of the ones before. */
+void line_resume(struct line *l, double now_s);
 
 /* Another process begins. */
 void line_process(struct line *l, double now_s);

@@ -1047,6 +1047,13 @@ static void hand(struct sim *s, const struct msg *m)
 
     if (k->lost || keeper_holds(k) || s->line.blamed || s->finished)
         return;
+    if (m->kind == MSG_FAILED && m->op && m->op != TUNER_CONFIG_OP &&
+        err_may_pass(m->failed.code) && !keeper_owes(k, 0, m->op)) {
+        s->line.deaf = true;
+        keeper_lose(k, false, s->now, "it cannot do what it granted");
+    }
+    if (s->line.deaf)
+        return;
     keeper_hear(k, 0, s->now);
     if (m->kind == MSG_READY && k->node[0].greeted)
         keeper_ready(k, 0, s->now);
@@ -1099,6 +1106,12 @@ static void hand_strange(struct sim *s, const struct msg *m)
 {
     struct msg other = {0};
 
+    /* One of other data would be believed, and refused ever after. */
+    if (m->kind == MSG_READY && s->storage.durable) {
+        keeper_lose(&s->line.keeper, false, s->now,
+                    "the node's `ready` makes no sense");
+        return;
+    }
     if (!line_garble(&s->line, m, &other, s->now))
         return;
     if (other.kind > MSG_HELLO)
@@ -1391,6 +1404,12 @@ static void durable_write(struct sim *s)
     answer_unwritten(s, s->writing.op, &f);
 }
 
+/* Whether the node may have told of what it never did. */
+static bool told_lies(const struct sim *s)
+{
+    return s->line.hit[LINE_STRANGE] > 0;
+}
+
 /* Whether nothing makes reading fail now. */
 static bool can_be_read(const struct sim *s)
 {
@@ -1409,8 +1428,8 @@ static void durable_read(struct sim *s, const struct msg *m)
         answer_done(s, m->op, m->restore.branch, 0, 0);
         return;
     }
-    REQUIRE(s, !can_be_read(s), "a snapshot that was journaled is gone: %s",
-            f.text);
+    REQUIRE(s, !can_be_read(s) || told_lies(s),
+            "a snapshot that was journaled is gone: %s", f.text);
     s->out->damaged++;
     s->branch[m->restore.branch].planned = false;
     s->live--;
@@ -2094,6 +2113,7 @@ static void finish(struct sim *s)
     s->out->seconds = s->now;
     s->out->messages = s->line.messages;
     s->out->hits = s->line.plan ? line_hits(&s->line) : 0;
+    memcpy(s->out->hit, s->line.hit, sizeof(s->out->hit));
     s->out->processes = s->line.processes;
     s->out->trials = (uint32_t)s->history.trials;
     for (size_t i = 0; i < s->history.trials; i++)
@@ -2134,7 +2154,7 @@ static void calm_down(struct sim *s)
 
     if (s->storage.calm || calm_s == 0 || s->now < calm_s)
         return;
-    s->storage.calm = true;
+    s->storage.calm = s->line.calm = true;
     sim_disk_set_faults(NULL);
     draw_blows(s);
 }
@@ -2187,6 +2207,8 @@ static void resume_storage(struct sim *s)
     s->storage.restarts = 0;
     open_storage(s);
     draw_blows(s);
+    if (s->line.plan)
+        line_resume(&s->line, s->now);
     if (!s->finished)
         begin_again(s);
 }
@@ -2208,6 +2230,11 @@ static void lose_node(struct sim *s)
 
     s->out->nodes_lost++;
     s->storage.node_at = next_blow(s, s->options->storage->node_s);
+    if (s->line.plan) {
+        if (s->line.alive)
+            line_die(&s->line, false, s->now);
+        return;
+    }
     if (s->storage.restarts >= 3) {
         give(s, &e);
         return;
@@ -2227,13 +2254,35 @@ static void restart_by_line(struct sim *s)
     begin_again(s);
 }
 
+static bool end_storage(struct sim *s);
+static bool blow(struct sim *s);
+
+/* What befalls disk and processes of a run whose line has faults. False:
+ * nothing does now. */
+static bool befall_storage(struct sim *s, bool *over)
+{
+    if (!s->storage.durable)
+        return false;
+    if (!s->crashing && s->finished) {
+        *over = end_storage(s);
+        if (!*over)
+            resume_storage(s);
+        return true;
+    }
+    return blow(s);
+}
+
 /* One step of a run whose line has faults. False: it is over, or hangs. */
 static bool go_by_line(struct sim *s)
 {
     const struct line *l = &s->line;
-    bool listens;
+    bool listens, over = false;
 
+    if (befall_storage(s, &over))
+        return !over;
     due(s);
+    if (s->crashing || (s->finished && s->storage.durable))
+        return true;
     listens = l->alive && s->now >= l->stalled_until_s;
     if (s->finished)
         return false;
@@ -2248,7 +2297,7 @@ static bool go_by_line(struct sim *s)
     else
         s->out->hung = true;
     s->out->hung |= s->now > l->plan->deadline_s || s->out->steps > STEPS_MAX;
-    return !s->out->hung && !s->finished;
+    return !s->out->hung && (!s->finished || s->storage.durable);
 }
 
 /* Something has happened to disk, processes or line. */
@@ -2274,7 +2323,11 @@ static void fall_silent(struct sim *s)
     length_s = 1 - 20 * log(1 - rng_uniform(&s->weather));
     s->out->silences++;
     s->out->silent_s += length_s;
-    s->now += length_s;
+    if (s->line.plan) /* who waits looks at the clock meanwhile */
+        s->line.stalled_until_s =
+            fmax(s->line.stalled_until_s, s->now + length_s);
+    else
+        s->now += length_s;
     s->storage.silence_at = next_blow(s, s->options->storage->silence_s);
 }
 
@@ -2283,12 +2336,16 @@ static bool end_storage(struct sim *s)
 {
     const struct tuner_finish *finish = &s->out->finish;
 
-    REQUIRE(s, finish->status != RUN_FAILED, "it has failed: %s: %s",
-            finish->reason, finish->message);
+    REQUIRE(s, finish->status != RUN_FAILED || line_hits(&s->line) > 0,
+            "it has failed: %s: %s", finish->reason, finish->message);
     if (s->storage.open)
         durable_end(s->storage.durable, run_status_name(finish->status),
                     finish->reason);
     s->storage.open = false;
+    if (finish->status == RUN_FAILED) { /* a user resumes that, too */
+        s->out->failed_ends++;
+        return !history_has_work(&s->history);
+    }
     return finish->status != RUN_INTERRUPTED;
 }
 
@@ -2310,7 +2367,7 @@ static void check_storage(struct sim *s)
             "its journal cannot be read: %s", f.text);
     REQUIRE(s, over, "its end is lost");
     REQUIRE(s,
-            !h.model.path[0] ||
+            !h.model.path[0] || told_lies(s) ||
                 (s->storage.saved &&
                  durable_has_model(s->storage.durable, &s->storage.model,
                                    sizeof(s->storage.model))),

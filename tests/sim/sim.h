@@ -165,15 +165,17 @@ struct sim_result {
     uint64_t digest; /* of settings and slices, in order */
     /* Of a simulated disk. */
     unsigned kills, power_cuts, nodes_lost, silences;
-    double silent_s;    /* all silences together */
-    unsigned gave_up;   /* the tuner could not write its journal, or begin */
-    unsigned resumes;   /* by whoever runs it */
-    unsigned unwritten; /* snapshots and models that failed */
+    double silent_s;      /* all silences together */
+    unsigned gave_up;     /* the tuner could not write its journal, or begin */
+    unsigned resumes;     /* by whoever runs it */
+    unsigned failed_ends; /* so often it had failed, then */
+    unsigned unwritten;   /* snapshots and models that failed */
     struct sim_disk_stats disk;
     /* Of a line with faults (tests/sim/line.h). */
     uint64_t messages;
     unsigned hits, processes;
-    int64_t allocations; /* that scarce.h counted */
+    unsigned hit[LINE_FAULTS]; /* of each kind */
+    int64_t allocations;       /* that scarce.h counted */
     bool ran_out;
 };
 
@@ -195,7 +197,8 @@ struct sim_options {
     json_t **journal; /* the records, committed, in order; the caller's */
     const struct sim_storage *storage; /* NULL: nothing is written */
     const struct line_plan *line;      /* what befalls messages; NULL: nothing,
-                                        * and nobody looks */
+                                        * and nobody looks. With a storage, too:
+                                        * all at once */
 };
 
 /* Journal, snapshots and model on a simulated disk (tests/sim/durable.h), with

@@ -244,13 +244,173 @@ static void storage_faults_lose_nothing_of_any_strategy(void **state)
     run_all(NULL, sim_fewer() ? 30 : 100);
 }
 
+/* ---- all of it at once ----------------------------------------------------
+ */
+
+/* What befell messages, in runs that @sum counts. */
+struct line_sum {
+    struct sum disk;
+    uint64_t hit[LINE_FAULTS], failed, nothing_trained, processes, compared;
+    double latest_s;
+};
+
+static struct line_plan trouble(uint64_t seed)
+{
+    struct line_plan plan = {.load_s = 0.3, .deadline_s = 1e9};
+    struct rng rng;
+
+    rng_init(&rng, rng_mix(seed, 47));
+    plan.rate = pow(10, -0.7 - 1.5 * rng_uniform(&rng));
+    plan.most = 1 + (unsigned)rng_below(&rng, 6);
+    plan.program = rng_below(&rng, 3) == 0;
+    return plan;
+}
+
+/* By then it has ended: left in peace after @calm_s it takes what it takes; on
+ * the way each message can have cost a clock (6 h), a word that is late (2 h)
+ * and a process that comes up. */
+static double latest_end(const struct sim_result *whole,
+                         const struct sim_result *r, double calm_s)
+{
+    return calm_s + 3 * whole->seconds + 10 * r->crashed + 100 + r->silent_s +
+           10.0 * r->processes + r->hits * (21600 + 7200 + 600.0);
+}
+
+/* Nothing that it was told was false, and nothing that it asked refused: then
+ * it ends as it would have. */
+static bool is_undisturbed(const struct sim_result *r)
+{
+    return r->hit[LINE_STRANGE] == 0 && r->hit[LINE_REFUSED] == 0;
+}
+
+static void check_end(const struct sim_family *f, uint64_t seed,
+                      const struct sim_result *whole,
+                      const struct sim_result *r)
+{
+    bool same = r->epochs == whole->epochs && r->loss == whole->loss;
+
+    assert_true(r->epochs <= f->max_epochs);
+    assert_true(isfinite(r->loss));
+    if (!is_undisturbed(r))
+        return;
+    if (!is_true_reason(f, r->finish.reason, whole->finish.reason) ||
+        (f->repeats && !same))
+        fail_msg("seed %llu, %s: %s, %u epochs, loss %.17g; without faults "
+                 "%s, %u, %.17g",
+                 (unsigned long long)seed,
+                 f->strategy ? f->strategy : "mltuner", r->finish.reason,
+                 r->epochs, r->loss, whole->finish.reason, whole->epochs,
+                 whole->loss);
+}
+
+static void run_at_once(uint64_t seed, struct line_sum *t)
+{
+    struct sim_family f = drawn(seed);
+    struct line_plan plan = trouble(seed);
+    struct sim_storage storage;
+    struct sim_options o = {.storage = &storage, .line = &plan};
+    static struct sim_result whole, r;
+    char *trace = NULL;
+
+    f.name = "at-once";
+    sim_run(&f, seed, NULL, &whole);
+    assert_int_equal(whole.finish.status, RUN_FINISHED);
+    storage = weather(seed, whole.seconds);
+    storage.calm_s += 20; /* each resume takes 5 s */
+    o.trace = getenv("TRACE") ? &trace : NULL;
+    sim_run(&f, seed, &o, &r);
+    if (trace)
+        fputs(trace, stdout);
+    mem_free(trace);
+    if (r.hung || r.seconds > latest_end(&whole, &r, storage.calm_s) ||
+        (r.finish.status != RUN_FINISHED && r.finish.status != RUN_FAILED) ||
+        !run_reason_is_known(r.finish.reason))
+        fail_msg("seed %llu, %s: %s, after %g s: %s: %s: %s",
+                 (unsigned long long)seed, f.strategy ? f.strategy : "mltuner",
+                 r.hung ? "hangs" : "ends", r.seconds,
+                 run_status_name(r.finish.status), r.finish.reason,
+                 r.finish.message);
+    if (r.finish.status == RUN_FINISHED)
+        check_end(&f, seed, &whole, &r);
+    t->nothing_trained += r.finish.status == RUN_FAILED;
+    t->compared += r.finish.status == RUN_FINISHED && is_undisturbed(&r);
+    t->failed += r.failed_ends;
+    t->processes += r.processes;
+    t->latest_s = fmax(t->latest_s, r.seconds);
+    for (int i = 0; i < LINE_FAULTS; i++)
+        t->hit[i] += r.hit[i];
+    t->disk.runs++;
+    t->disk.kills += r.kills;
+    t->disk.power_cuts += r.power_cuts;
+    t->disk.nodes += r.nodes_lost;
+    t->disk.silences += r.silences;
+    t->disk.gave_up += r.gave_up;
+    t->disk.unwritten += r.unwritten;
+    t->disk.resumes += r.resumes;
+    t->disk.failed += r.disk.failed;
+    t->disk.full += r.disk.full;
+    t->disk.lost_names += r.disk.lost_names;
+    t->disk.lost_sectors += r.disk.lost_sectors;
+}
+
+/* A bad disk, kills, power cuts, and messages that are lost, refused, late,
+ * repeated or garbled, all in one run, of any strategy: whoever runs it resumes
+ * it, and it finishes in time. A run fails for ever only where nothing was
+ * trained. */
+static void storage_and_line_lose_nothing_together(void **state)
+{
+    uint64_t first = from_environment("FIRST", 1);
+    uint64_t n = from_environment("SEEDS", sim_fewer() ? 30 : 100);
+    struct line_sum t = {0};
+
+    (void)state;
+    for (uint64_t seed = first; seed < first + n; seed++) {
+        run_at_once(seed, &t);
+        if ((seed - first + 1) % 1000 == 0) {
+            printf("%llu seeds\n", (unsigned long long)(seed - first + 1));
+            fflush(stdout);
+        }
+    }
+    printf(
+        "sim_storage family=at-once runs=%llu kills=%llu power_cuts=%llu "
+        "nodes_lost=%llu silences=%llu resumes=%llu gave_up=%llu "
+        "unwritten=%llu calls_failed=%llu disk_full=%llu lost_names=%llu "
+        "lost_sectors=%llu processes=%llu failed_and_resumed=%llu "
+        "nothing_trained=%llu compared=%llu latest_s=%.0f",
+        (unsigned long long)t.disk.runs, (unsigned long long)t.disk.kills,
+        (unsigned long long)t.disk.power_cuts, (unsigned long long)t.disk.nodes,
+        (unsigned long long)t.disk.silences, (unsigned long long)t.disk.resumes,
+        (unsigned long long)t.disk.gave_up,
+        (unsigned long long)t.disk.unwritten, (unsigned long long)t.disk.failed,
+        (unsigned long long)t.disk.full, (unsigned long long)t.disk.lost_names,
+        (unsigned long long)t.disk.lost_sectors,
+        (unsigned long long)t.processes, (unsigned long long)t.failed,
+        (unsigned long long)t.nothing_trained, (unsigned long long)t.compared,
+        t.latest_s);
+    for (int i = LINE_LOST; i < LINE_FAULTS; i++)
+        printf(" %s=%llu", line_fault_name((enum line_fault)i),
+               (unsigned long long)t.hit[i]);
+    printf("\n");
+    assert_true(t.nothing_trained * 10 <= n);
+    if (n < (getenv("SEEDS") ? 2000 : 100))
+        return;
+    for (int i = LINE_LOST; i < LINE_FAULTS; i++)
+        assert_true(t.hit[i]);
+    assert_true(t.disk.kills && t.disk.power_cuts && t.disk.nodes);
+    assert_true(t.disk.silences && t.disk.failed && t.disk.full);
+    assert_true(t.disk.gave_up && t.disk.unwritten && t.compared);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(storage_faults_lose_nothing),
         cmocka_unit_test(storage_faults_lose_nothing_of_searches),
         cmocka_unit_test(storage_faults_lose_nothing_of_any_strategy),
+        cmocka_unit_test(storage_and_line_lose_nothing_together),
     };
 
+    if (getenv("ONLY")) /* the name of a test */
+        cmocka_set_test_filter(getenv("ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
