@@ -214,7 +214,7 @@ static enum err judge(const char *path, const struct subprocess *p,
                      path, verdict, s->words_len ? ": " : "", s->words);
 }
 
-/* @option: "--model", or NULL for an application. */
+/* @option: "--model", "--rule", or NULL for an application. */
 static enum err ask(const char *path, const char *option,
                     struct app_plugin **out, struct fault *f)
 {
@@ -276,5 +276,15 @@ enum err app_plugin_ask_model(const char *path, struct app_plugin **out,
 
     if (!err)
         (*out)->entry.kind = REGISTRY_CONSISTENCY;
+    return err;
+}
+
+enum err app_plugin_ask_rule(const char *path, struct app_plugin **out,
+                             struct fault *f)
+{
+    enum err err = ask(path, "--rule", out, f);
+
+    if (!err)
+        (*out)->entry.kind = REGISTRY_RULE;
     return err;
 }

@@ -40,6 +40,10 @@ enum err app_plugin_ask(const char *path, struct app_plugin **out,
 enum err app_plugin_ask_model(const char *path, struct app_plugin **out,
                               struct fault *f);
 
+/* The same of an update rule (mltune/rule.h). */
+enum err app_plugin_ask_rule(const char *path, struct app_plugin **out,
+                             struct fault *f);
+
 /* The application as @text[len] tells of it, which such a process wrote; @path
  * is what messages call it. Errors: ERR_APP, ERR_NOMEM, and what the text says.
  */

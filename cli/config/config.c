@@ -461,6 +461,7 @@ void run_config_free(struct run_config *c)
     mem_free(c->earlier);
     app_plugin_free(c->plugin);
     app_plugin_free(c->model);
+    app_plugin_free(c->rule);
     mem_free(c);
 }
 

@@ -44,6 +44,7 @@ struct run_config {
     unsigned nodes, workers;   /* workers of each node */
     const struct registry_entry *update_rule, *consistency;
     struct app_plugin *model; /* owned: that is the consistency; or NULL */
+    struct app_plugin *rule;  /* owned: that is the update rule; or NULL */
     bool float16;
     const char *priority; /* random, round_robin, absolute, relative */
     const struct registry_entry *strategy, *searcher;

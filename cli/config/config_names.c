@@ -361,37 +361,69 @@ static void check_barrier(struct config_parse *p, const json_t *rule)
                      workers);
 }
 
-/* Asks the shared object what it is, and puts its absolute path in the place of
- * its name: a resume needs no folder. */
-static enum err find_model(struct config_parse *p, const json_t *value)
+typedef enum err ask_plugin(const char *path, struct app_plugin **out,
+                            struct fault *f);
+
+/* Asks the shared object that @pointer names what it is, and puts its absolute
+ * path in the place of its name: a resume needs no folder. @what: in messages.
+ * @out: NULL where it is none. */
+static enum err ask_shared(struct config_parse *p, const char *pointer,
+                           const char *what, ask_plugin *ask,
+                           struct app_plugin **out)
 {
-    static const char pointer[] = "/ps/consistency/plugin";
-    struct run_config *c = p->c;
+    const json_t *value = json_at(p->root, pointer);
     struct fault f = {0};
     char path[PATH_MAX];
     enum err err;
 
-    if (!plugin_find(c->folder, json_string_value(value), path)) {
+    if (!plugin_find(p->c->folder, json_string_value(value), path)) {
         problems_add(p->problems, pointer, value,
                      "a shared object that is there, from the configuration's "
                      "folder or in MLTUNE_PLUGIN_PATH");
         return ERR_OK;
     }
+    err = ask(path, out, &f);
+    if (err && err != ERR_NOMEM) {
+        problems_add(p->problems, pointer, value, "%s that can be loaded: %s",
+                     what, f.text);
+        return ERR_OK;
+    }
+    return err ? err : json_put(p->root, pointer, json_string(path));
+}
+
+static enum err find_model(struct config_parse *p)
+{
+    static const char pointer[] = "/ps/consistency/plugin";
+    struct run_config *c = p->c;
+    enum err err;
+
     if (json_integer_value(json_at(p->root, "/cluster/nodes")) > 1) {
-        problems_add(p->problems, pointer, value,
+        problems_add(p->problems, pointer, json_at(p->root, pointer),
                      "one node: a model of your own acts in one process");
         return ERR_OK;
     }
-    err = app_plugin_ask_model(path, &c->model, &f);
-    if (err && err != ERR_NOMEM) {
-        problems_add(p->problems, pointer, value,
-                     "a consistency model that can be loaded: %s", f.text);
+    err = ask_shared(p, pointer, "a consistency model", app_plugin_ask_model,
+                     &c->model);
+    if (c->model)
+        c->consistency = &c->model->entry;
+    return err;
+}
+
+static enum err find_rule(struct config_parse *p)
+{
+    static const char pointer[] = "/ps/update_rule/plugin";
+    struct run_config *c = p->c;
+    enum err err;
+
+    if (json_string_length(json_at(p->root, pointer)) == 0) {
+        c->update_rule = config_named(p, REGISTRY_RULE, "/ps/update_rule");
         return ERR_OK;
     }
-    if (err)
-        return err;
-    c->consistency = &c->model->entry;
-    return json_put(p->root, pointer, json_string(path));
+    err =
+        ask_shared(p, pointer, "an update rule", app_plugin_ask_rule, &c->rule);
+    if (c->rule)
+        c->update_rule = &c->rule->entry;
+    return err;
 }
 
 static enum err find_consistency(struct config_parse *p)
@@ -407,7 +439,7 @@ static enum err find_consistency(struct config_parse *p)
         return ERR_OK;
     }
     if (json_string_length(plugin) > 0 && !rule)
-        return find_model(p, plugin);
+        return find_model(p);
     if (!plugin)
         p->c->consistency = registry_find(r, REGISTRY_CONSISTENCY, "barrier");
     if (json_is_object(rule))
@@ -460,7 +492,9 @@ enum err config_names(struct config_parse *p)
     err = imply_rule(p);
     if (err)
         return err;
-    c->update_rule = config_named(p, REGISTRY_RULE, "/ps/update_rule");
+    err = find_rule(p);
+    if (err)
+        return err;
     err = find_consistency(p);
     if (err)
         return err;

@@ -57,9 +57,17 @@ static const struct config_field fields[] = {
      .help = "longest time that a node may load its data; 1h unless given. A "
              "program of your own has app.ready_timeout"},
     {.path = "ps.update_rule",
-     .type = CONFIG_STRING,
+     .type = CONFIG_ANY,
+     .schema = "{\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"object\","
+               " \"title\": \"a rule of your own\","
+               " \"additionalProperties\": false, \"required\": [\"plugin\"],"
+               " \"properties\": {\"plugin\": {\"type\": \"string\","
+               " \"minLength\": 1, \"maxLength\": 4000, \"description\":"
+               " \"the shared object (mltune/rule.h), from the configuration's"
+               " folder or in MLTUNE_PLUGIN_PATH\"}}}]}",
      .help = "how updates change parameters; what the application prefers "
-             "(nn: adam with loss squared), else sgd"},
+             "(nn: adam with loss squared), else sgd. {\"plugin\": "
+             "\"FILE.so\"} is a rule of your own"},
     {.path = "ps.consistency",
      .type = CONFIG_ANY,
      .fallback = "\"bsp\"",
@@ -505,7 +513,7 @@ enum err config_full_schema(const struct registry *r, json_t **out,
     if (!err)
         err = set_tuner_settings(s, r, f);
     if (!err)
-        err = set_names(s, "/properties/ps/properties/update_rule", r,
+        err = set_names(s, "/properties/ps/properties/update_rule/anyOf/0", r,
                         REGISTRY_RULE);
     if (!err)
         err = set_names(s, "/properties/ps/properties/consistency/anyOf/0", r,

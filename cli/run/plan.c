@@ -149,8 +149,10 @@ int plan_print(const struct run_config *c, bool json)
            c->nodes == 1 ? "" : "s", c->workers, c->workers == 1 ? "" : "s",
            c->nodes == 1 ? "" : " each");
     if (!config_is_program(c))
-        printf("ps        rule %s, consistency %s%s%s\n", c->update_rule->name,
-               c->consistency->name, c->model ? ", a model of your own: " : "",
+        printf("ps        rule %s%s%s, consistency %s%s%s\n",
+               c->update_rule->name, c->rule ? " of your own: " : "",
+               c->rule ? c->update_rule->summary : "", c->consistency->name,
+               c->model ? ", a model of your own: " : "",
                c->model ? c->consistency->summary : "");
     if (c->metric)
         printf("metric    %s\n", c->metric);

@@ -230,15 +230,17 @@ static const char no_program[] =
     "the name of a searcher that is built in: this service runs no programs "
     "(mltune serve --allow-programs)";
 
-/* Where an app is a program or a shared object, a consistency model is one, and
- * a program that is started beside it. */
+/* Where an app is a program or a shared object, a consistency model or an
+ * update rule is one, and a program that is started beside it. */
 static const struct {
     const char *pointer, *expected;
-} foreign[] = {{"/app/command", "the name of an app that is built in"},
-               {"/app/plugin", "the name of an app that is built in"},
-               {"/ps/consistency/plugin",
-                "the name of a consistency model that is built in"},
-               {"/hooks/command", "no hook"}};
+} foreign[] = {
+    {"/app/command", "the name of an app that is built in"},
+    {"/app/plugin", "the name of an app that is built in"},
+    {"/ps/consistency/plugin",
+     "the name of a consistency model that is built in"},
+    {"/ps/update_rule/plugin", "the name of an update rule that is built in"},
+    {"/hooks/command", "no hook"}};
 
 enum { FOREIGN = sizeof(foreign) / sizeof(*foreign) };
 

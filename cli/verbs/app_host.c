@@ -1,8 +1,9 @@
 /* `mltune app-host FILE`: says what the application in a shared object is, or
- * the consistency model; started by those who read configurations, not by
- * people. */
+ * the consistency model, or the update rule; started by those who read
+ * configurations, not by people. */
 #include "ps/node/app_plugin_io.h"
 #include "ps/node/model_plugin_io.h"
+#include "ps/node/rule_plugin_io.h"
 
 #include "base/json/json.h"
 #include "base/mem.h"
@@ -14,10 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool model;
+static bool model, rule;
 
 static const struct option_spec options[] = {
     {"model", 0, OPTION_FLAG, NULL, "of a consistency model", &model},
+    {"rule", 0, OPTION_FLAG, NULL, "of an update rule", &rule},
 };
 
 static const struct usage usage = {
@@ -27,7 +29,7 @@ static const struct usage usage = {
                "code and error.",
     .operands_min = 1,
     .operands_max = 1,
-    .n = 1,
+    .n = sizeof(options) / sizeof(*options),
     .option = options};
 
 static json_t *describe(const struct mlt_app_ops *ops)
@@ -48,21 +50,25 @@ static json_t *describe(const struct mlt_app_ops *ops)
                      ops->summary, "schema", schema, "tunables", tunables);
 }
 
-static json_t *describe_model(const struct mlt_model_ops *ops)
+/* One that has no settings: the tunables @first and @second, where it uses
+ * them.
+ */
+static json_t *describe_uses(const char *name, const char *summary,
+                             const char *first, const char *second)
 {
     json_t *tunables = json_array();
     int failed = tunables == NULL;
 
-    if (ops->uses & MLT_MODEL_STALENESS)
-        failed |= json_array_append_new(tunables, json_string("staleness"));
-    if (ops->uses & MLT_MODEL_K)
-        failed |= json_array_append_new(tunables, json_string("k"));
+    if (first)
+        failed |= json_array_append_new(tunables, json_string(first));
+    if (second)
+        failed |= json_array_append_new(tunables, json_string(second));
     if (failed) {
         json_decref(tunables);
         return NULL;
     }
-    return json_pack("{s:s, s:s, s:{}, s:o}", "name", ops->name, "summary",
-                     ops->summary, "schema", "tunables", tunables);
+    return json_pack("{s:s, s:s, s:{}, s:o}", "name", name, "summary", summary,
+                     "schema", "tunables", tunables);
 }
 
 static enum err open_app(const char *path, json_t **about, struct fault *f)
@@ -81,7 +87,23 @@ static enum err open_model(const char *path, json_t **about, struct fault *f)
     enum err err = model_plugin_open(path, &ops, f);
 
     if (!err)
-        *about = describe_model(ops);
+        *about =
+            describe_uses(ops->name, ops->summary,
+                          ops->uses & MLT_MODEL_STALENESS ? "staleness" : NULL,
+                          ops->uses & MLT_MODEL_K ? "k" : NULL);
+    return err;
+}
+
+static enum err open_rule(const char *path, json_t **about, struct fault *f)
+{
+    const struct mlt_rule_ops *ops;
+    enum err err = rule_plugin_open(path, &ops, f);
+
+    if (!err)
+        *about = describe_uses(
+            ops->name, ops->summary,
+            ops->uses & MLT_RULE_LEARNING_RATE ? "learning_rate" : NULL,
+            ops->uses & MLT_RULE_MOMENTUM ? "momentum" : NULL);
     return err;
 }
 
@@ -100,8 +122,9 @@ static int tell(const char *path)
     FILE *out = keep_stdout();
     json_t *about = NULL;
     struct fault f = {0};
-    enum err err =
-        model ? open_model(path, &about, &f) : open_app(path, &about, &f);
+    enum err err = model  ? open_model(path, &about, &f)
+                   : rule ? open_rule(path, &about, &f)
+                          : open_app(path, &about, &f);
     char *text;
 
     if (err)

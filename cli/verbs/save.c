@@ -284,21 +284,63 @@ static int say(const struct save *s)
 
 /* ---- from beginning to end ----------------------------------------------- */
 
+/* What a user's shared object may stand for and a model is written without: the
+ * object need not be there. */
+static const struct {
+    const char *pointer, *instead;
+} unneeded[] = {{"/ps/update_rule", "sgd"}, {"/ps/consistency", "bsp"}};
+
+enum { UNNEEDED = sizeof(unneeded) / sizeof(*unneeded) };
+
+/* NULL when out of memory. */
+static json_t *without_objects(const json_t *config)
+{
+    json_t *out = json_copied(config);
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; out && !err && i < UNNEEDED; i++)
+        if (json_object_get(json_at(out, unneeded[i].pointer), "plugin"))
+            err = json_put(out, unneeded[i].pointer,
+                           json_string(unneeded[i].instead));
+    if (!err)
+        return out;
+    json_decref(out);
+    return NULL;
+}
+
+/* Where the data are loaded, the tables are declared as they were. */
+static enum err put_objects(json_t *effective, const json_t *config)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < UNNEEDED; i++) {
+        json_t *value = json_at(config, unneeded[i].pointer);
+
+        if (json_object_get(value, "plugin"))
+            err = json_put(effective, unneeded[i].pointer, json_incref(value));
+    }
+    return err;
+}
+
 static int read_config(struct save *s)
 {
     const struct config_env env = {.registry = cli_registry(),
                                    .cores = machine_cores("")};
     struct problems problems = {0};
-    char *text = s->run.config ? json_write(s->run.config, 0) : NULL;
+    json_t *config = s->run.config ? without_objects(s->run.config) : NULL;
+    char *text = config ? json_write(config, 0) : NULL;
     enum err err = text ? run_config_parse(&env, text, strlen(text), s->folder,
                                            NULL, &s->config, &problems)
                         : ERR_NOMEM;
 
+    if (!err)
+        err = put_objects(s->config->effective, s->run.config);
     if (err == ERR_NOMEM)
         console_error("out of memory");
     else if (err)
         run_config_say("the run's configuration", &problems);
     problems_deinit(&problems);
+    json_decref(config);
     mem_free(text);
     return err == ERR_INVAL ? EXIT_CONFIG : exit_code_of(err);
 }

@@ -3,6 +3,7 @@
 #include "base/file_io.h"
 #include "ps/disk/manifest_io.h"
 #include "ps/disk/restore_io.h"
+#include "ps/server/ps.h"
 
 #include <assert.h>
 
@@ -27,10 +28,10 @@ static enum err declare(const struct manifest *m, struct mlt_ps *ps,
                         const char *dir, struct fault *f)
 {
     struct mlt_error e = {0};
-    int code = 0;
+    int code;
 
     assert(m->tables > 0);
-    for (uint32_t i = 0; i < m->tables && code == 0; i++) {
+    for (uint32_t i = 0; i < m->tables; i++) {
         const struct manifest_table *t = &m->table[i];
         const struct mlt_table_options o = {
             .size = sizeof(o),
@@ -43,12 +44,12 @@ static enum err declare(const struct manifest *m, struct mlt_ps *ps,
             .flags = t->flags,
             .chunk_bytes = chunk_bytes(t),
         };
-        mlt_table unused;
+        struct fault why = {0};
 
-        code = mlt_ps_table(ps, &o, &unused, &e);
+        if (ps_table_stored(ps, &o, t->row_bytes, &why))
+            return fault_set(f, why.code, "%s: %s", dir, why.text);
     }
-    if (code == 0)
-        code = mlt_ps_start(ps, &e);
+    code = mlt_ps_start(ps, &e);
     return as_fault(code, &e, dir, f);
 }
 

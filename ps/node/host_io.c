@@ -10,6 +10,7 @@
 #include "ps/node/app_plugin_io.h"
 #include "ps/node/host_internal_io.h"
 #include "ps/node/model_plugin_io.h"
+#include "ps/node/rule_plugin_io.h"
 #include "ps/rows/consistency.h"
 
 #include <assert.h>
@@ -191,6 +192,26 @@ static enum err set_model(struct host *h, const json_t *config, struct fault *f)
     return ERR_OK;
 }
 
+/* An update rule from a shared object, for all tables that name none. */
+static enum err set_rule(struct host *h, const json_t *config, struct fault *f)
+{
+    const char *path = text_at(config, "/ps/update_rule/plugin", NULL);
+    const struct mlt_rule_ops *ops;
+    struct mlt_error e = {0};
+    enum err err;
+    int code;
+
+    if (!path)
+        return ERR_OK;
+    err = rule_plugin_open(path, &ops, f);
+    if (err)
+        return err;
+    code = mlt_ps_add_rule(h->ps, ops, NULL, &e);
+    if (!code)
+        code = mlt_ps_default_rule(h->ps, ops->name, &e);
+    return code ? host_take_error(code, &e, "update rule", f) : ERR_OK;
+}
+
 static enum err new_ps(struct host *h, const struct host_config *c,
                        uint64_t memory, struct fault *f)
 {
@@ -228,6 +249,8 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     h->uses_barrier_k = model->uses_barrier_k;
     ps_set_device_memory(h->ps, device_limit(c->config));
     ps_set_cut(h->ps, &(struct ps_cut){hold_slice, release_slice, h});
+    if (set_rule(h, c->config, f))
+        return f->code;
     return set_model(h, c->config, f);
 }
 

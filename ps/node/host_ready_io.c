@@ -5,7 +5,6 @@
 #include "base/proto/table_info.h"
 #include "ps/node/host_internal_io.h"
 #include "ps/rows/acting.h"
-#include "ps/rows/rule.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,9 +15,8 @@ static bool rules_use(const struct host *h, bool momentum)
 {
     for (unsigned t = 0; t < ps_tables(h->ps); t++) {
         struct ps_table_info info = ps_table_info(h->ps, t);
-        const struct rule_ops *rule = rule_find(info.rule);
 
-        if (rule && (momentum ? rule->uses_momentum : rule->uses_learning_rate))
+        if (momentum ? info.uses_momentum : info.uses_learning_rate)
             return true;
     }
     return false;

@@ -12,7 +12,9 @@
 #ifndef PS_RULE_H
 #define PS_RULE_H
 
+#include "base/fault.h"
 #include "mltune/ps.h"
+#include "mltune/rule.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,7 +76,34 @@ struct rule_ops {
      * and have the slots of MLT_NO_MOMENTUM. The bits are those of
      * rule_mix_sums and apply. */
     void (*apply_mix)(const struct rule_batch *b, const struct rule_mix *m);
+
+    /* A user's (mltune/rule.h), else NULL: then `slots` and `apply` are. Called
+     * through rule_slots and rule_apply. */
+    const struct mlt_rule_ops *user;
+    void *arg;
 };
+
+/* ps/rows/user_rule.c: what a user's rule does. */
+void rule_apply_user(const struct rule_ops *rule, const struct rule_batch *b);
+
+/* A user's rule as one of ours. @file: what messages call its source. Errors:
+ * ERR_VERSION, ERR_INVAL, in words in @f. */
+enum err rule_user(const struct mlt_rule_ops *ops, void *arg, const char *file,
+                   struct rule_ops *out, struct fault *f);
+
+static inline void rule_apply(const struct rule_ops *rule,
+                              const struct rule_batch *b)
+{
+    if (__builtin_expect(rule->user != NULL, 0))
+        rule_apply_user(rule, b);
+    else
+        rule->apply(b);
+}
+
+static inline unsigned rule_slots(const struct rule_ops *rule, unsigned flags)
+{
+    return rule->user ? rule->user->slots : rule->slots(flags);
+}
 
 /* Writes the gradients that @m gives: @out[n * width]. */
 void rule_mix_sums(const struct rule_batch *b, const struct rule_mix *m,

@@ -45,7 +45,7 @@ static enum err check_shape(const struct mlt_table_options *o, struct fault *f)
 }
 
 static enum err find_rule(struct table *t, const struct mlt_table_options *o,
-                          const struct rule_ops *default_rule, struct fault *f)
+                          const struct rule_ops *rule, struct fault *f)
 {
     if (t->access == MLT_LOCAL) {
         if (o->rule)
@@ -56,9 +56,10 @@ static enum err find_rule(struct table *t, const struct mlt_table_options *o,
     }
     t->rule_of_run = !o->rule && t->type == MLT_F32;
     if (o->rule)
-        t->rule = rule_find(o->rule);
+        t->rule = rule && strcmp(rule->name, o->rule) == 0 ? rule
+                                                           : rule_find(o->rule);
     else
-        t->rule = t->rule_of_run ? default_rule : rule_find("add");
+        t->rule = t->rule_of_run ? rule : rule_find("add");
     if (!t->rule)
         return fault_set(f, ERR_INVAL,
                          "table %s: unknown update rule \"%s\"; there are: %s",
@@ -68,7 +69,7 @@ static enum err find_rule(struct table *t, const struct mlt_table_options *o,
                          "table %s: rule \"%s\" works on f32 values only; "
                          "other types have \"add\"",
                          t->name, t->rule->name);
-    t->slots = t->rule->slots(t->flags);
+    t->slots = rule_slots(t->rule, t->flags);
     return ERR_OK;
 }
 
@@ -108,7 +109,7 @@ bool table_has_order(const struct table *t, const uint32_t *row_at)
 }
 
 enum err table_init(struct table *out, const struct mlt_table_options *opt,
-                    const struct rule_ops *default_rule, struct fault *f)
+                    const struct rule_ops *rule, struct fault *f)
 {
     struct table t = {0};
     enum err err;
@@ -135,7 +136,7 @@ enum err table_init(struct table *out, const struct mlt_table_options *opt,
     t.flags = opt->flags;
     t.chunk_bytes_max =
         opt->chunk_bytes ? opt->chunk_bytes : (uint32_t)STORE_CHUNK_BYTES;
-    err = find_rule(&t, opt, default_rule, f);
+    err = find_rule(&t, opt, rule, f);
     if (!err)
         err = check_read_my_writes(&t, f);
     if (!err)

@@ -153,10 +153,12 @@ static inline uint64_t table_row_at(const struct table *t, uint64_t number)
  */
 bool table_has_order(const struct table *t, const uint32_t *row_at);
 
-/* Checks @opt and fills @out. @default_rule: for f32 tables that name none (the
- * other types then have "add"). Errors: ERR_INVAL, in words in @f. */
+/* Checks @opt and fills @out. @rule: the server's own of the name that @opt has
+ * (any other: a built-in one is looked for); where it names none, that
+ * of f32 tables (the other types then have "add"). Errors: ERR_INVAL, in words
+ * in @f. */
 enum err table_init(struct table *out, const struct mlt_table_options *opt,
-                    const struct rule_ops *default_rule, struct fault *f);
+                    const struct rule_ops *rule, struct fault *f);
 
 /* Decides the chunks for @workers shards. */
 void table_partition(struct table *t, unsigned workers);

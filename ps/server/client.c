@@ -297,7 +297,7 @@ static void apply_in_groups(const struct table *t, struct rule_batch *b,
         b->sum = sum + at;
         prefetch_for_write(v, row, at + b->n,
                            left > 2 * GROUP ? at + 2 * GROUP : n);
-        t->rule->apply(b);
+        rule_apply(t->rule, b);
     }
 }
 
@@ -322,7 +322,7 @@ static void apply_at_once(struct mlt_worker *w, struct worker_view *v, size_t n,
             apply_in_groups(t, &b, v, now);
         } else {
             b.n = now;
-            t->rule->apply(&b);
+            rule_apply(t->rule, &b);
         }
     }
 }
@@ -431,14 +431,15 @@ void mlt_step_rows(struct mlt_worker *w, mlt_table table, size_t n,
         for (size_t i = 0; i < b.n; i++)
             sum[i] =
                 (const unsigned char *)deltas + (done + i) * v->value_bytes;
-        t->rule->apply(&b);
+        rule_apply(t->rule, &b);
     }
 }
 
 /* Whether the table's rule has a loop that makes the gradients itself. */
 static bool mixes(const struct table *t)
 {
-    return t->rule->apply_mix && t->slots == t->rule->slots(MLT_NO_MOMENTUM);
+    return t->rule->apply_mix &&
+           t->slots == rule_slots(t->rule, MLT_NO_MOMENTUM);
 }
 
 void mlt_step_rows_mix(struct mlt_worker *w, mlt_table table,
@@ -471,7 +472,7 @@ void mlt_step_rows_mix(struct mlt_worker *w, mlt_table table,
         rule_mix_sums(&b, &m, scratch);
         for (size_t i = 0; i < b.n; i++)
             sum[i] = scratch + i * t->width;
-        t->rule->apply(&b);
+        rule_apply(t->rule, &b);
     }
 }
 

@@ -10,6 +10,7 @@
 #include "ps/server/forks.h"
 #include "ps/server/peers.h"
 #include "ps/server/ps.h"
+#include "ps/server/rules.h"
 #include "ps/server/saving.h"
 #include "ps/server/shape.h"
 #include "ps/server/view.h"
@@ -44,6 +45,7 @@ struct mlt_ps {
     bool started;
     bool direct; /* one worker, or clocks are barriers: reads in place */
     const struct rule_ops *default_rule;
+    struct own_rules rules; /* beside those that are built in */
 
     uint32_t fits;          /* branches that fit in every node */
     uint64_t memory_limit;  /* for everything */

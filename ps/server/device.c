@@ -423,6 +423,11 @@ static enum err put_table(struct mlt_ps *ps, mlt_table table, struct fault *f)
                          "table %s: on a device are shared tables of 32-bit "
                          "floats, without MLT_READ_MY_WRITES",
                          table_name(t));
+    if (table_rule(t)->user)
+        return fault_set(f, ERR_UNSUPPORTED,
+                         "table %s: update rule %s is your own, which acts in "
+                         "host memory alone",
+                         table_name(t), table_rule(t)->name);
     if (ps->history[table])
         return fault_set(f, ERR_UNSUPPORTED,
                          "table %s: it has a history, which is kept in host "

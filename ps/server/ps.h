@@ -207,13 +207,20 @@ struct ps_table_info {
     uint32_t width;
     enum mlt_type type;
     enum mlt_access access;
-    const char *rule; /* "" for a local table */
-    bool rule_of_run; /* the application named none */
-    bool saved;       /* part of the model */
+    const char *rule;                       /* "" for a local table */
+    bool rule_of_run;                       /* the application named none */
+    bool uses_learning_rate, uses_momentum; /* that rule */
+    bool saved;                             /* part of the model */
 };
 
 unsigned ps_tables(const struct mlt_ps *ps);
 struct ps_table_info ps_table_info(const struct mlt_ps *ps, mlt_table table);
+
+/* Declares a table of a stored state, whose rule may be a user's that is not
+ * here: nothing can be applied to it then. @row_bytes: of its rows as they were
+ * stored. Errors: as mlt_ps_table; ERR_FORMAT (bytes that no rule has). */
+enum err ps_table_stored(struct mlt_ps *ps, const struct mlt_table_options *opt,
+                         uint32_t row_bytes, struct fault *f);
 
 /* Errors: ERR_NOENT. */
 enum err ps_table_find(const struct mlt_ps *ps, const char *name,

@@ -243,10 +243,14 @@ enum err ps_table_find(const struct mlt_ps *ps, const char *name,
 static enum err add_table(struct mlt_ps *ps,
                           const struct mlt_table_options *opt, struct fault *f)
 {
+    const struct rule_ops *rule = ps->default_rule;
     struct table t;
     mlt_table other;
-    enum err err = table_init(&t, opt, ps->default_rule, f);
+    enum err err;
 
+    if (opt->size == sizeof(*opt) && opt->rule)
+        rule = rules_find(&ps->rules, opt->rule);
+    err = table_init(&t, opt, rule, f);
     if (err)
         return err;
     if (ps_table_find(ps, t.name, &other) == ERR_OK)
@@ -299,6 +303,8 @@ struct ps_table_info ps_table_info(const struct mlt_ps *ps, mlt_table table)
         .access = t->access,
         .rule = t->rule ? t->rule->name : "",
         .rule_of_run = t->rule_of_run,
+        .uses_learning_rate = t->rule && t->rule->uses_learning_rate,
+        .uses_momentum = t->rule && t->rule->uses_momentum,
         .saved = t->access != MLT_LOCAL && !(t->flags & MLT_NOT_SAVED),
     };
 }
@@ -364,6 +370,7 @@ void mlt_ps_free(struct mlt_ps *ps)
     for (size_t t = 0; t < ps->shape.tables; t++)
         versions_free(ps->history[t]);
     device_free(ps->device);
+    rules_deinit(&ps->rules);
     mem_free(ps->shape.meet);
     mem_free(ps->shape.listen);
     mem_free(ps->saving.mover);

@@ -523,10 +523,12 @@ class OverHttp(test_serve.Service):
         for app, pointer in (({"command": ["touch", "ran"]}, "/app/command"),
                              ({"plugin": "libmine.so"}, "/app/plugin"),
                              ({"name": "mlr", "data": "gen:digits"},
-                              "/ps/consistency/plugin")):
+                              "/ps/consistency/plugin"),
+                             ({"name": "mlr", "data": "gen:digits"},
+                              "/ps/update_rule/plugin")):
             config = {"app": app}
             if "name" in app:
-                config["ps"] = {"consistency": {"plugin": "median.so"}}
+                config["ps"] = {pointer.split("/")[2]: {"plugin": "mine.so"}}
             answer = self.submit(config, status=403)
             self.assertEqual(answer["code"], "programs_not_allowed")
             self.assertEqual(answer["errors"][0]["pointer"], pointer)

@@ -874,7 +874,7 @@ static void config_full_schema_fits_the_parser(void **state)
         json_array_size(json_at(schema, "/properties/tuner/allOf")), 4);
     assert_string_equal(
         json_string_value(json_at(schema, "/properties/ps/properties/"
-                                          "update_rule/enum/0")),
+                                          "update_rule/anyOf/0/enum/0")),
         "sgd");
     config_table(&n);
     help = config_help(config_table(&n), n);
