@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -32,16 +33,23 @@ static void put_value(FILE *out, const json_t *value)
         text_put_csv(out, json_string_value(value));
 }
 
-/* ",NAME" for each tunable, or its value in @setting. */
-static void put_tunables(FILE *out, const struct space *space,
-                         const json_t *setting)
+/* ",NAME" for each tunable. */
+static void put_names(FILE *out, const struct space *space)
 {
     for (size_t i = 0; i < space_len(space); i++) {
         fputc(',', out);
-        if (setting)
-            put_value(out, json_object_get(setting, space_name(space, i)));
-        else
-            text_put_csv(out, space_name(space, i));
+        text_put_csv(out, space_name(space, i));
+    }
+}
+
+/* ",VALUE" for each tunable. */
+static void put_setting(FILE *out, const struct space *space,
+                        const json_t *setting)
+{
+    assert(setting);
+    for (size_t i = 0; i < space_len(space); i++) {
+        fputc(',', out);
+        put_value(out, json_object_get(setting, space_name(space, i)));
     }
 }
 
@@ -70,7 +78,7 @@ static enum err write_trials(const struct export_source *s, FILE *out,
     fputs("trial,search,branch,label,incumbent,speed,noise,range,seconds,"
           "samples,clocks,started_at_s,ended_at_s",
           out);
-    put_tunables(out, &s->space, NULL);
+    put_names(out, &s->space);
     fputs("\r\n", out);
     for (size_t i = 0; i < history_trials_len(h); i++) {
         struct history_trial trial = history_trial_at(h, i);
@@ -89,7 +97,7 @@ static enum err write_trials(const struct export_source *s, FILE *out,
         fprintf(out, ",%llu,%llu", (unsigned long long)t->figures.samples,
                 (unsigned long long)t->figures.clocks);
         put_numbers(out, 2, (double[]){trial.started_at_s, trial.ended_at_s});
-        put_tunables(out, &s->space, setting);
+        put_setting(out, &s->space, setting);
         json_decref(setting);
         fputs("\r\n", out);
     }
@@ -121,20 +129,24 @@ static enum err write_epochs(const struct export_source *s, FILE *out,
 
     (void)f;
     fputs("epoch,branch,surviving,best,clock,loss,metric,seconds,at_s", out);
-    put_tunables(out, &s->space, NULL);
+    put_names(out, &s->space);
     put_extras(out, s, NULL);
     fputs("\r\n", out);
     for (size_t i = 0; i < history_epochs_len(h); i++) {
-        const struct record_epoch_ended *e = &history_epoch_at(h, i)->e;
+        const struct history_epoch *of = history_epoch_at(h, i);
+        const struct record_epoch_ended *e = &of->e;
+        json_t *setting = history_epoch_setting(h, of);
 
+        if (!setting)
+            return ERR_NOMEM;
         fprintf(out, "%u,%u,%s,%s,%llu", e->epoch, e->branch,
                 e->surviving ? "true" : "false", e->best ? "true" : "false",
                 (unsigned long long)e->clock);
         put_numbers(out, 4,
-                    (double[]){e->loss, e->metric, e->seconds,
-                               history_epoch_at(h, i)->at_s});
-        put_tunables(out, &s->space, e->setting);
-        put_extras(out, s, history_epoch_at(h, i)->extra);
+                    (double[]){e->loss, e->metric, e->seconds, of->at_s});
+        put_setting(out, &s->space, setting);
+        json_decref(setting);
+        put_extras(out, s, of->extra);
         fputs("\r\n", out);
     }
     return ERR_OK;
@@ -147,7 +159,7 @@ static enum err write_schedule(const struct export_source *s, FILE *out,
 
     (void)f;
     fputs("clock,branch,at_s,reason", out);
-    put_tunables(out, &s->space, NULL);
+    put_names(out, &s->space);
     fputs("\r\n", out);
     for (size_t i = 0; i < history_choices_len(h); i++) {
         struct history_choice c = history_choice_at(h, i);
@@ -159,7 +171,7 @@ static enum err write_schedule(const struct export_source *s, FILE *out,
         put_numbers(out, 1, &c.at_s);
         fputc(',', out);
         text_put_csv(out, c.c.reason);
-        put_tunables(out, &s->space, setting);
+        put_setting(out, &s->space, setting);
         json_decref(setting);
         fputs("\r\n", out);
     }

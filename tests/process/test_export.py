@@ -190,6 +190,13 @@ class Export(Case):
                   if e["surviving"] == "true"]
         self.assertEqual(int(epochs[-1]["epoch"]), self.done.result["epochs"])
         self.assertEqual(float(epochs[-1]["loss"]), self.done.result["loss"])
+        self.assertEqual(float(epochs[-1]["learning_rate"]),
+                         self.done.result["setting"]["learning_rate"])
+        rates = {str(t["setting"]["learning_rate"]) for t in known}
+        schedule = self.table("schedule.csv")
+        rates |= {row["learning_rate"] for row in schedule}
+        for row in self.table("epochs.csv"):
+            self.assertIn(row["learning_rate"], rates)
         points = self.table("progress.csv")
         self.assertEqual(sum(int(p["clocks"]) for p in points
                              if p["surviving"] == "true"),

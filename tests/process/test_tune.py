@@ -98,6 +98,8 @@ class Scripts(Started):
                               "batch_size"}, set(told["names"]))
         self.assertEqual(set(told["best_setting"]),
                          {"learning_rate", "batch_size"})
+        for name, value in told["best_setting"].items():
+            self.assertGreater(value, 0, name)
         self.assertGreater(told["trials"], 1)
         self.assertEqual(told["w"], ["w"])
         self.assertLess(told["best"]["metric"], 1)
