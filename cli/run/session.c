@@ -89,6 +89,7 @@ static enum err take_record(void *ctx, const struct record *record,
                          record_kind_name(record->kind), json);
     view_changed(s->view);
     view_unlock(s->view);
+    s->went_on |= !err && record->kind == RECORD_SNAPSHOT_WRITTEN;
     session_kept_record(s, record);
     session_hooks_record(s, record);
     session_tensorboard_record(s, record);
@@ -122,11 +123,22 @@ void session_beat(struct session *s)
     cut_logs(s);
 }
 
+/* The newer snapshot is journaled for good before older ones go. */
+static void sweep(struct session *s)
+{
+    if (!s->sweep_due || !s->went_on ||
+        journal_commit(s->journal, true, NULL) != ERR_OK)
+        return;
+    s->sweep_due = false;
+    session_sweep_snapshots(s, true);
+}
+
 static void take_tick(void *ctx, double now_s)
 {
     struct session *s = ctx;
 
     session_hooks_turn(s);
+    sweep(s);
     progress_draw(&s->progress, &s->history, now_s);
     if (now_s >= s->logs_seen_s && now_s < s->logs_seen_s + LOGS_SEEN_S)
         return;
@@ -361,7 +373,8 @@ static enum err take_restart(void *ctx, const char *reason, unsigned restarts,
 
     snprintf(s->reason, sizeof(s->reason), "%.300s; restart %u of %d", reason,
              restarts, KEEPER_RESTARTS_MAX);
-    session_sweep_snapshots(s);
+    s->sweep_due = true;
+    s->went_on = false;
     err = session_memory_lower(s);
     if (err)
         return fault_set(f, err, "%s", err_text(err));
@@ -849,8 +862,8 @@ static void tear_down(struct session *s)
         close(s->log_fd);
     if (s->folder.lock_fd >= 0) {
         folder_sweep(s->folder.path);
-        if (s->begun)
-            session_sweep_snapshots(s);
+        if (s->begun && (s->went_on || s->result.finish.status == RUN_FINISHED))
+            session_sweep_snapshots(s, false);
     }
     run_folder_close(&s->folder);
     if (unborn && removal_of_run(s->state, id, NULL, &f) != ERR_OK)

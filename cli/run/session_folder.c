@@ -152,8 +152,7 @@ static enum err reopen_folder(struct session *s, struct fault *f)
     return ERR_OK;
 }
 
-/* Folders that no record speaks of were written in vain. */
-void session_sweep_snapshots(const struct session *s)
+void session_sweep_snapshots(const struct session *s, bool written_now)
 {
     const char *keep[2 * HISTORY_SNAPSHOTS_MAX];
     const struct history *h = &s->history;
@@ -166,7 +165,7 @@ void session_sweep_snapshots(const struct session *s)
         keep[n++] = history_snapshot_at(h, i)->s.path;
         keep[n++] = history_snapshot_at(h, i)->s.best_path;
     }
-    snapshots_sweep(s->snapshot_dir, keep, n);
+    snapshots_sweep(s->snapshot_dir, keep, n, written_now);
 }
 
 /* The lock of the folder is held: nobody adds to the journal any more. */
@@ -198,6 +197,10 @@ static enum err recall_history(struct session *s, struct fault *f)
         history_deinit(&s->history);
         s->history = r.history;
         history_init(&r.history);
+        /* The state folder may have been moved, or copied, since. */
+        err = history_move_snapshots(&s->history, s->snapshot_dir);
+        if (err)
+            fault_set(f, err, "path too long: %.200s...", s->snapshot_dir);
     }
     replayed_deinit(&r);
     return err;
@@ -237,7 +240,8 @@ enum err session_make_folder(struct session *s, struct fault *f)
         err = session_remember(s->folder.path, &s->kept.start, f);
     if (err)
         return err;
-    session_sweep_snapshots(s);
+    s->sweep_due = s->o->resume != NULL;
+    s->went_on = !s->sweep_due;
     return file_open_log(s->log_path, &s->log_fd, f);
 }
 

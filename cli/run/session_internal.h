@@ -26,6 +26,8 @@ struct session {
     char state[FILE_PATH_MAX];
     char model_dir[FILE_PATH_MAX];
     char snapshot_dir[FILE_PATH_MAX];
+    bool sweep_due; /* folders may be there that no record speaks of */
+    bool went_on;   /* a snapshot was journaled since the run went on */
     char kept_dir[FILE_PATH_MAX]; /* what a model needs of the data */
     char log_path[FILE_PATH_MAX];
     struct run_folder folder;
@@ -140,8 +142,11 @@ void session_tensorboard_begin(struct session *s);
 /* @record has been journaled and taken in. */
 void session_tensorboard_record(struct session *s, const struct record *record);
 
-/* Removes snapshots that the history does not know. */
-void session_sweep_snapshots(const struct session *s);
+/* Removes folders of snapshots that the history does not know: they were
+ * written in vain. @written_now: another one may be under way. Only once the
+ * run has gone on (went_on): until then nobody knows which of them is of use.
+ */
+void session_sweep_snapshots(const struct session *s, bool written_now);
 
 /* The configuration that nodes are given (borrowed), and another one from here
  * on: borrowed too, for as long as the session. */

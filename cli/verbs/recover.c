@@ -162,26 +162,18 @@ static enum err change_record(void *ctx, const char *kind, json_t *json)
 }
 
 /* The history, its snapshots and its model where they will be. */
-static void relocate_history(const struct recovery *r, struct history *h)
+static enum err relocate_history(const struct recovery *r, struct history *h,
+                                 struct fault *f)
 {
     char moved[FILE_PATH_MAX];
 
-    for (size_t i = 0; i < h->snapshots; i++) {
-        struct record_snapshot_written *s = &h->snapshot[i].s;
-        char *const path[] = {s->path, s->best_path};
-
-        for (int k = 0; k < 2; k++) {
-            const char *name = strrchr(path[k], '/');
-
-            if (name &&
-                file_join(moved, r->snapshots, name + 1, NULL) == ERR_OK &&
-                strlen(moved) < sizeof(s->path))
-                memcpy(path[k], moved, strlen(moved) + 1);
-        }
-    }
     if (inside(r, h->model.path, moved) &&
         strlen(moved) < sizeof(h->model.path))
         memcpy(h->model.path, moved, strlen(moved) + 1);
+    return history_move_snapshots(h, r->snapshots) == ERR_OK
+               ? ERR_OK
+               : fault_set(f, ERR_LIMIT, "path too long: %.200s...",
+                           r->snapshots);
 }
 
 /* ---- files --------------------------------------------------------------- */
@@ -312,7 +304,8 @@ static enum err write_run(struct recovery *r, struct found *x, struct fault *f)
         err = salvage_run(&r->salvage, &x->run, x->start.config, f);
     if (!err)
         err = copy_files(r, x, to, f);
-    relocate_history(r, &x->run.history);
+    if (!err)
+        err = relocate_history(r, &x->run.history, f);
     if (!err)
         err = session_remember(to, &x->start, f);
     return err ? err

@@ -160,6 +160,51 @@ class Resume(Case):
         self.assert_code(self.finish(process), 130)
         self.assert_nothing_left()
 
+    def test_a_moved_state_folder_goes_on(self):
+        """A state folder under another name: the run goes on from its newest
+        snapshot, and none is removed until a newer one is there."""
+        state = self.folder / ".mltune"
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json")
+        self.wait_for_training()
+        run = self.run_id()
+        self.wait_until(
+            lambda: any(r["clock"] > 0
+                        for r in Journal(state, run).of("snapshot_written")),
+            "a snapshot of parameters")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        last = Journal(state, run).of("snapshot_written")[-1]
+        moved = self.folder / "elsewhere"
+        os.rename(state, moved)
+        snapshots = moved / "runs" / run / "snapshots"
+        there = sorted(os.listdir(snapshots))
+        self.assertIn(os.path.basename(last["path"]), there)
+        before = self.mltune("show", run, "--state", moved,
+                             "--json").result["clocks"]
+        process = self.start("resume", run, "--state", moved)
+
+        def clocks():
+            return self.mltune("show", run, "--state", moved,
+                               "--json").result["clocks"]
+        self.wait_until(lambda: clocks() > before, "the run to go on")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        journal = Journal(moved, run)
+        resumed = journal.of("run_resumed")
+        self.assertEqual([r["path"] for r in resumed],
+                         [str(snapshots / os.path.basename(last["path"]))])
+        self.assertEqual(resumed[0]["epoch"], last["epoch"])
+        # What is there now is what the newest records name.
+        names = {os.path.basename(r[member])
+                 for r in journal.of("snapshot_written")
+                 for member in ("path", "best_path") if r.get(member)}
+        left = set(os.listdir(snapshots))
+        self.assertLessEqual(left, names)
+        self.assertIn(os.path.basename(
+            journal.of("snapshot_written")[-1]["path"]), left)
+        self.assert_nothing_left()
+
     def test_snapshot_that_cannot_be_read_now_is_kept(self):
         """A disk's error is no damage: the run ends with a clear word, gives
         nothing up, and goes on from the same snapshot once that can be read."""

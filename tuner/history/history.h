@@ -421,6 +421,11 @@ const char *history_model_path(const struct history *h);
  * known to a resume). */
 bool history_has_work(const struct history *h);
 
+/* The snapshots are in the folder @dir now, under the names that they have:
+ * records say where they were when they were written. Errors: ERR_LIMIT (a path
+ * would be too long); then nothing changed. */
+enum err history_move_snapshots(struct history *h, const char *dir);
+
 /* Number that a snapshot's folder is named by; 0: none. */
 uint32_t history_snapshot_number(const char *path);
 

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- epochs, settings, snapshots ----------------------------------------- */
@@ -146,9 +147,39 @@ enum err history_apply_choice(struct history *h, const struct record *r)
 
 void history_forget_snapshots(struct history *h, const char *path)
 {
+    uint32_t number = history_snapshot_number(path);
+
     while (h->snapshots > 0 &&
-           strcmp(h->snapshot[h->snapshots - 1].s.path, path) != 0)
+           history_snapshot_number(h->snapshot[h->snapshots - 1].s.path) !=
+               number)
         json_decref(h->snapshot[--h->snapshots].s.state);
+}
+
+static bool moved(char path[RECORD_PATH_MAX], const char *dir, bool really)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char to[RECORD_PATH_MAX];
+    int n = snprintf(to, sizeof(to), "%s/%s", dir, name);
+
+    if (name[0] == '\0') /* there is none */
+        return true;
+    if (n < 0 || (size_t)n >= sizeof(to))
+        return false;
+    if (really)
+        memcpy(path, to, (size_t)n + 1);
+    return true;
+}
+
+enum err history_move_snapshots(struct history *h, const char *dir)
+{
+    assert(h);
+    assert(dir);
+    for (int really = 0; really < 2; really++)
+        for (size_t i = 0; i < h->snapshots; i++)
+            if (!moved(h->snapshot[i].s.path, dir, really) ||
+                !moved(h->snapshot[i].s.best_path, dir, really))
+                return ERR_LIMIT;
+    return ERR_OK;
 }
 
 enum err history_apply_snapshot(struct history *h, const struct record *r)

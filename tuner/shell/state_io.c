@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -192,18 +193,37 @@ enum err run_folder_open(struct run_folder *run, const char *state,
     return lock(run, path, f);
 }
 
-void snapshots_sweep(const char *dir, const char *const keep[], size_t n)
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static unsigned long number_of(const char *name)
+{
+    return strtoul(name, NULL, 10);
+}
+
+void snapshots_sweep(const char *dir, const char *const keep[], size_t n,
+                     bool written_now)
 {
     char path[FILE_PATH_MAX];
+    unsigned long newest = 0;
     struct dirent *e;
-    DIR *d = opendir(dir);
+    DIR *d;
 
+    for (size_t i = 0; i < n; i++)
+        if (number_of(name_of(keep[i])) > newest)
+            newest = number_of(name_of(keep[i]));
+    d = newest ? opendir(dir) : NULL;
     while (d && (e = readdir(d))) {
         bool wanted = e->d_name[0] == '.' ||
+                      (written_now && number_of(e->d_name) > newest) ||
                       file_join(path, dir, e->d_name, NULL) != ERR_OK;
 
         for (size_t i = 0; i < n && !wanted; i++)
-            wanted = strcmp(path, keep[i]) == 0;
+            wanted = strcmp(e->d_name, name_of(keep[i])) == 0;
         if (!wanted)
             folder_remove(path, NULL);
     }

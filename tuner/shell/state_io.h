@@ -57,9 +57,13 @@ enum err run_folder_new(struct run_folder *run, const char *state,
 enum err run_folder_open(struct run_folder *run, const char *state,
                          const char *id, struct fault *f);
 
-/* Removes the folders in @dir that are none of @keep[n] (absolute names): what
- * was written and not journaled. Errors are ignored. */
-void snapshots_sweep(const char *dir, const char *const keep[], size_t n);
+/* Removes the folders in @dir whose names are none of @keep[n]: what was
+ * written and not journaled. Of @keep the last parts count, wherever these
+ * folders were when they were written; where it names none, nothing is removed.
+ * @written_now: nor is what has a higher number than all of them, for it may be
+ * being written. Errors are ignored. */
+void snapshots_sweep(const char *dir, const char *const keep[], size_t n,
+                     bool written_now);
 
 /* A sign of life, for who looks at run_folder_beaten. */
 void run_folder_beat(const struct run_folder *run);

@@ -843,6 +843,38 @@ static void history_wall_knows_when_it_was_resumed(void **state)
 }
 
 /* However many are written, the latest are kept. */
+/* A state folder that was moved: snapshots are found under their names, and a
+ * resume from one forgets by name which came later. A path that would be too
+ * long changes nothing. */
+static void history_snapshots_move_with_their_folder(void **state)
+{
+    struct world w = {0};
+    char far[RECORD_PATH_MAX];
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    snapshot(&w, 1, 0, 0, "/before/snapshots/000001");
+    snapshot(&w, 1, 0, 0, "/before/snapshots/000002");
+    snprintf(w.h.snapshot[1].s.best_path, RECORD_PATH_MAX, "%s",
+             "/before/snapshots/000001-best");
+    memset(far, 'x', sizeof(far));
+    far[0] = '/';
+    far[sizeof(far) - 8] = '\0'; /* /000001 would fit, not /000001-best */
+    assert_int_equal(history_move_snapshots(&w.h, far), ERR_LIMIT);
+    assert_string_equal(w.h.snapshot[0].s.path, "/before/snapshots/000001");
+    assert_int_equal(history_move_snapshots(&w.h, "/now"), ERR_OK);
+    assert_string_equal(w.h.snapshot[0].s.path, "/now/000001");
+    assert_string_equal(w.h.snapshot[0].s.best_path, "");
+    assert_string_equal(w.h.snapshot[1].s.path, "/now/000002");
+    assert_string_equal(w.h.snapshot[1].s.best_path, "/now/000001-best");
+
+    /* The journal has both places. */
+    resumed(&w, 1, 0, 0, 0, "/before/snapshots/000001");
+    assert_int_equal(w.h.snapshots, 1);
+    history_deinit(&w.h);
+}
+
 static void history_keeps_the_latest_snapshots(void **state)
 {
     struct world w = {0};
@@ -1121,6 +1153,7 @@ int main(void)
         cmocka_unit_test(history_suggestions_end_with_the_run),
         cmocka_unit_test(history_resumed_reopens_search_and_run),
         cmocka_unit_test(history_resumed_from_nowhere_is_refused),
+        cmocka_unit_test(history_snapshots_move_with_their_folder),
         cmocka_unit_test(history_keeps_the_latest_snapshots),
         cmocka_unit_test(history_wall_knows_when_it_was_resumed),
     };

@@ -172,20 +172,28 @@ static void run_folder_open_takes_what_is_free(void **state)
 /* Only the snapshots that count stay. */
 static void snapshots_sweep_keeps_what_counts(void **state)
 {
-    const char *keep[] = {NULL, ""};
-    char first[FILE_PATH_MAX];
+    /* Where it was written: the state folder was moved since. */
+    const char *keep[] = {"/before/runs/a/snapshots/000002", ""};
+    static const char *const folders[] = {
+        "snapshots/000001", "snapshots/000001-best", "snapshots/000002",
+        "snapshots/000003.tmp"};
 
     (void)state;
-    snapshots_sweep(in_dir("snapshots"), keep, 0); /* nothing there: fine */
-    snprintf(first, sizeof(first), "%s", in_dir("snapshots/000001"));
-    assert_int_equal(folder_make(first, NULL), 0);
-    assert_int_equal(folder_make(in_dir("snapshots/000002"), NULL), 0);
-    assert_int_equal(folder_make(in_dir("snapshots/000001-best"), NULL), 0);
-    keep[0] = first;
-    snapshots_sweep(in_dir("snapshots"), keep, 2);
-    assert_true(exists("snapshots/000001"));
+    snapshots_sweep(in_dir("snapshots"), keep, 2, false); /* no such folder */
+    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
+        assert_int_equal(folder_make(in_dir(folders[i]), NULL), 0);
+    snapshots_sweep(in_dir("snapshots"), keep, 0, false);
+    snapshots_sweep(in_dir("snapshots"), keep + 1, 1, false);
+    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
+        assert_true(exists(folders[i]));
+    snapshots_sweep(in_dir("snapshots"), keep, 2, true);
+    assert_false(exists("snapshots/000001"));
     assert_false(exists("snapshots/000001-best"));
-    assert_false(exists("snapshots/000002"));
+    assert_true(exists("snapshots/000002"));
+    assert_true(exists("snapshots/000003.tmp"));
+    snapshots_sweep(in_dir("snapshots"), keep, 2, false);
+    assert_true(exists("snapshots/000002"));
+    assert_false(exists("snapshots/000003.tmp"));
 }
 
 /* Sweeping cleans up after the dead and leaves the living alone. */
