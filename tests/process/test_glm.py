@@ -3,6 +3,8 @@ configuration, pagerank to its own tolerance."""
 import csv
 import io
 import json
+import os
+import signal
 
 from harness import Case
 
@@ -127,6 +129,80 @@ class Glm(Case):
             ps={"consistency": {"barrier": {"k": 3, "slower_than": 2}}},
             stop={"max_epochs": 5})
         self.assertLess(result["loss"], 0.65)
+
+
+class Killed(Case):
+    """A run whose tuner and nodes are killed goes on from its snapshot, and
+    ends as one that nobody killed: bit for bit under bsp."""
+
+    def config(self, app, cluster, epochs):
+        # A rate so low that weights still move after any number of passes.
+        return {"name": "killed", "cluster": cluster,
+                "app": {"name": "glm", "data": SPEC, "lambda": 1e-4, **app},
+                "tunables": {"learning_rate": {"fixed": 1e-6}},
+                "stop": {"max_epochs": epochs, "plateau_epochs": epochs},
+                "snapshot": {"every": 0.1}, "seed": 3}
+
+    def killed(self, app, cluster, epochs):
+        """The id of a run that was killed after a snapshot; None where it had
+        ended before."""
+        self.write("killed.json", self.config(app, cluster, epochs))
+        state = f"state{epochs}"
+        process = self.start("run", "killed.json", "--no-tune", "-q", "--state",
+                             state)
+        runs = self.folder / state / "runs"
+
+        def has_snapshot():
+            return process.poll() is not None or [
+                p for p in runs.glob("*/snapshots/0*") if p.name.isdigit()]
+        self.wait_until(has_snapshot, "a snapshot")
+        for pid in [process.pid, *self.nodes_of(process)]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if self.finish(process).code != -signal.SIGKILL:
+            return None
+        return next(runs.iterdir()).name
+
+    def assert_same_after_kill(self, app, cluster):
+        epochs, run = 50, None
+        while not run:
+            epochs *= 2
+            self.assertLess(epochs, 10000)
+            run = self.killed(app, cluster, epochs)
+        again = self.mltune("resume", run, "--json", "--state",
+                            f"state{epochs}")
+        self.assert_code(again, 0)
+        whole = self.run_config(self.config(app, cluster, epochs), "--no-tune",
+                                "--json", "--out", "whole")
+        self.assert_code(whole, 0)
+        self.assertEqual(again.result["epochs"], epochs)
+        for member in "reason", "epochs", "loss", "metric", "best":
+            self.assertEqual(again.result[member], whole.result[member], member)
+        weights = [numpy.load(self.folder / folder / "weights.npy")
+                   for folder in (again.result["model"], "whole")]
+        self.assertTrue(weights[0].any())
+        self.assertEqual(weights[0].tobytes(), weights[1].tobytes())
+
+    def test_svrg_goes_on_bit_for_bit(self):
+        self.assert_same_after_kill({"solver": "svrg"}, {"workers": 2})
+
+    def test_svrg_goes_on_bit_for_bit_on_two_nodes(self):
+        self.assert_same_after_kill({"solver": "svrg"},
+                                    {"nodes": 2, "workers": 2})
+
+    def test_local_goes_on_bit_for_bit(self):
+        self.assert_same_after_kill({"solver": "local", "local_batch": 30},
+                                    {"workers": 2})
+
+    def test_local_goes_on_bit_for_bit_on_two_nodes(self):
+        self.assert_same_after_kill({"solver": "local", "local_batch": 30},
+                                    {"nodes": 2, "workers": 2})
+
+    def test_saga_goes_on_bit_for_bit_on_two_nodes(self):
+        self.assert_same_after_kill({"solver": "saga"},
+                                    {"nodes": 2, "workers": 2})
 
 
 class Pagerank(Case):
