@@ -113,6 +113,11 @@ void glm_work_begin(const struct glm *m, struct glm_work *k, uint64_t samples);
 /* The rows of sample @i of @set are touched. */
 void glm_work_touch(struct glm_work *k, const struct glm_set *set, uint64_t i);
 
+/* All rows are touched, each column by as many of the clock's @samples as of
+ * all of them on average. */
+void glm_work_touch_all(const struct glm *m, struct glm_work *k,
+                        uint64_t samples);
+
 /* Reads the touched rows of @table into @to; adds what @change has to @table,
  * times @factor. Errors: ERR_CANCELED. */
 int glm_work_read(const struct glm *m, struct mlt_worker *w, struct glm_work *k,

@@ -39,12 +39,11 @@ static double squared(float z, float y, float *d)
 /* log(1 + e^-m) without overflow on either side. */
 static double logistic(float z, float y, float *d)
 {
-    double sign = y > 0 ? 1 : -1, margin = sign * (double)z;
-    double e = exp(-fabs(margin));
+    float sign = y > 0 ? 1 : -1, margin = sign * z, e = expf(-fabsf(margin));
 
     if (d)
-        *d = (float)(-sign * (margin > 0 ? e : 1) / (1 + e));
-    return log1p(e) + (margin > 0 ? 0 : -margin);
+        *d = -sign * (margin > 0 ? e : 1) / (1 + e);
+    return (double)log1pf(e) + (margin > 0 ? 0 : -(double)margin);
 }
 
 static double hinge(float z, float y, float *d)

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 /* Arrays of a value a weight. */
@@ -107,6 +108,20 @@ void glm_work_touch(struct glm_work *k, const struct glm_set *set, uint64_t i)
 {
     for (uint64_t e = set->begin[i]; e < set->begin[i + 1]; e++)
         touch(k, set->index[e]);
+}
+
+void glm_work_touch_all(const struct glm *m, struct glm_work *k,
+                        uint64_t samples)
+{
+    k->rows = 0;
+    for (uint32_t row = 0; row <= m->columns; row++) {
+        float rarity = m->rarity[row];
+
+        k->row[k->rows++] = row;
+        k->mark[row] = k->clock;
+        k->seen[row] =
+            rarity > 0 ? (uint32_t)lroundf((float)samples / rarity) : 0;
+    }
 }
 
 static size_t batch_at(const struct glm_work *k, size_t at)

@@ -4,8 +4,11 @@
  *   glm_saga     CPU seconds until the objective (logistic loss and an l2
  *                penalty) is that at which scikit-learn's SAGA ends by its own
  *                tolerance, to 1e-4; and its own, in the same run (glm_peer.py)
+ *   glm_svrg     CPU seconds of svrg until the same objective
  *   glm_samples  samples a CPU second of mini-batches (SGD), beside a loop on a
  *                flat array that does the same
+ *   glm_local    the same of the solver local, penalty and order of the samples
+ *                (drawn anew for each part) included on both sides
  *
  * The data are a9a, where MLTUNE_DATA or ../shared/data has it, and a generated
  * set of rcv1's shape. Run from the root of the tree.
@@ -14,6 +17,7 @@
 #include "apps/data/data.h"
 #include "base/clock_io.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "ps/node/host_io.h"
 #include "tests/bench/bench.h"
 
@@ -26,12 +30,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BATCH = 64, PASSES_MAX = 2000, SGD_PASSES = 3, PATH_BYTES = 4096 };
+enum {
+    BATCH = 64,
+    PASSES_MAX = 2000,
+    SGD_PASSES = 3,
+    LOCAL_PASSES = 10,
+    PATH_BYTES = 4096
+};
 
 struct set {
     const char *name;
     char path[PATH_BYTES];
     double lambda;
+    int local_clocks; /* a pass, of the solver local */
     struct sparse samples;
 };
 
@@ -42,18 +53,20 @@ static double seconds(time_ns since)
 
 /* ---- ours ---------------------------------------------------------------- */
 
+/* @clocks a pass; 0: a clock is a batch. */
 static struct host *hosted_open(const struct set *s, const char *solver,
-                                const char *clock)
+                                int clocks)
 {
     struct host_config c = {.app = &app_glm, .folder = ".", .seed = 1};
     struct host *host;
     struct fault f = {0};
     json_t *json = json_pack(
-        "{s:{s:s, s:s, s:s, s:s, s:s, s:f, s:f}, s:{s:i},"
+        "{s:{s:s, s:s, s:s, s:o, s:s, s:f, s:f}, s:{s:i},"
         " s:{s:{s:i}}}",
-        "app", "name", "glm", "data", s->path, "solver", solver, "clock", clock,
-        "loss", "logistic", "lambda", s->lambda, "test_fraction", 0.0,
-        "cluster", "workers", 1, "tunables", "batch_size", "fixed", BATCH);
+        "app", "name", "glm", "data", s->path, "solver", solver, "clock",
+        clocks ? json_integer(clocks) : json_string("batch"), "loss",
+        "logistic", "lambda", s->lambda, "test_fraction", 0.0, "cluster",
+        "workers", 1, "tunables", "batch_size", "fixed", BATCH);
 
     bench_must(json != NULL, "configuration");
     c.config = json;
@@ -96,11 +109,12 @@ static double saga_rate(const struct set *s)
     return 1 / (3 * (longest / 4 + s->lambda));
 }
 
-/* CPU seconds to @target; with a clock a pass, the loss that a pass tells is
- * the objective before it. NAN: not in PASSES_MAX passes. */
-static double saga_time(const struct set *s, double target, unsigned *passes)
+/* CPU seconds to @target by @solver; with a clock a pass, the loss that a pass
+ * tells is the objective before it. NAN: not in PASSES_MAX passes. */
+static double time_to(const struct set *s, const char *solver, double target,
+                      unsigned *passes)
 {
-    struct host *host = hosted_open(s, "saga", "pass");
+    struct host *host = hosted_open(s, solver, 1);
     double time = 0, rate = saga_rate(s);
 
     for (*passes = 0; *passes <= PASSES_MAX; ++*passes) {
@@ -148,10 +162,10 @@ static bool peer_says(const struct set *s, double *objective, double *cpu,
 
 static void compare_saga(const struct set *s)
 {
-    struct bench_series ours = {.n = 0}, theirs = {.n = 0};
+    struct bench_series ours = {.n = 0}, svrg = {.n = 0}, theirs = {.n = 0};
     size_t rounds = bench_rounds();
-    double objective = 0, cpu = 0;
-    unsigned their_passes = 0, passes = 0;
+    double objective = 0, cpu = 0, target;
+    unsigned their_passes = 0, passes = 0, svrg_passes = 0;
     char params[128];
 
     for (size_t i = 0; i < rounds; i++) {
@@ -159,13 +173,19 @@ static void compare_saga(const struct set *s)
             bench_skip("glm_saga", s->name, "there is no scikit-learn");
             return;
         }
+        target = objective * (1 + 1e-4);
         bench_add(&theirs, cpu);
-        bench_add(&ours, saga_time(s, objective * (1 + 1e-4), &passes));
+        bench_add(&ours, time_to(s, "saga", target, &passes));
+        bench_add(&svrg, time_to(s, "svrg", target, &svrg_passes));
     }
     snprintf(params, sizeof(params), "data=%s lambda=%g passes=%u theirs=%u",
              s->name, s->lambda, passes, their_passes);
     bench_print("glm_saga", params, &ours, "s");
     bench_print_ratio("glm_saga", params, "scikit-learn", &ours, &theirs, 1);
+    snprintf(params, sizeof(params), "data=%s lambda=%g passes=%u", s->name,
+             s->lambda, svrg_passes);
+    bench_print("glm_svrg", params, &svrg, "s");
+    bench_print_ratio("glm_svrg", params, "scikit-learn", &svrg, &theirs, 1);
 }
 
 /* ---- mini-batches -------------------------------------------------------- */
@@ -225,7 +245,7 @@ static void compare_sgd(const struct set *s)
     char params[128];
 
     for (size_t i = 0; i < bench_rounds(); i++) {
-        struct host *host = hosted_open(s, "sgd", "batch");
+        struct host *host = hosted_open(s, "sgd", 0);
         uint64_t clocks = (s->samples.count + BATCH - 1) / BATCH;
         struct plain p = {&s->samples, mem_calloc(bytes, 1),
                           mem_calloc(bytes, 1)};
@@ -247,6 +267,129 @@ static void compare_sgd(const struct set *s)
              s->name, BATCH, loss, plain);
     bench_print("glm_samples", params, &ours, "samples/s");
     bench_print_ratio("glm_samples", params, "plain", &ours, &theirs, 0);
+}
+
+/* ---- mini-batches on a copy ---------------------------------------------- */
+
+struct plain_local {
+    struct plain p;
+    float *rarity;   /* [columns] samples / samples that have it */
+    uint64_t *order; /* [samples] */
+    struct rng rng;
+};
+
+static void plain_local_init(struct plain_local *l, const struct set *s)
+{
+    const struct sparse *x = &s->samples;
+    size_t bytes = (x->columns + (size_t)1) * sizeof(float);
+
+    *l = (struct plain_local){
+        .p = {x, mem_calloc(bytes, 1), mem_calloc(bytes, 1)},
+        .rarity = mem_calloc(bytes, 1),
+        .order = mem_calloc(x->count, sizeof(*l->order))};
+    bench_must(l->p.w && l->p.g && l->rarity && l->order, "memory");
+    for (uint64_t e = 0; e < x->begin[x->count]; e++)
+        l->rarity[x->index[e]]++;
+    for (uint32_t c = 0; c < x->columns; c++)
+        l->rarity[c] = l->rarity[c] > 0 ? (float)x->count / l->rarity[c] : 0;
+    rng_init(&l->rng, 1);
+}
+
+static void plain_local_deinit(struct plain_local *l)
+{
+    mem_free(l->p.w);
+    mem_free(l->p.g);
+    mem_free(l->rarity);
+    mem_free(l->order);
+}
+
+/* A step by @n samples. Returns the sum of losses before it. */
+static double plain_local_batch(struct plain_local *l, const uint64_t *sample,
+                                uint64_t n, float rate, float lambda)
+{
+    const struct sparse *x = l->p.x;
+    float *w = l->p.w, *g = l->p.g, by = rate / (float)n;
+    uint32_t bias = x->columns;
+    double sum = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t first = x->begin[sample[i]], end = x->begin[sample[i] + 1];
+        float y = x->label[sample[i]] > 0 ? 1 : -1, z = w[bias], d;
+
+        for (uint64_t e = first; e < end; e++)
+            z += w[x->index[e]] * x->value[e];
+        sum += (double)log1pf(expf(-y * z));
+        d = -y / (1 + expf(y * z));
+        g[bias] += d;
+        for (uint64_t e = first; e < end; e++)
+            g[x->index[e]] += d * x->value[e];
+    }
+    for (uint64_t i = 0; i < n; i++)
+        for (uint64_t e = x->begin[sample[i]]; e < x->begin[sample[i] + 1];
+             e++) {
+            uint32_t c = x->index[e];
+
+            w[c] = (w[c] - by * g[c]) / (1 + by * lambda * l->rarity[c]);
+            g[c] = 0;
+        }
+    w[bias] -= by * g[bias];
+    g[bias] = 0;
+    return sum;
+}
+
+/* The samples of each part in an order of their own, as glm has them. */
+static double plain_local_pass(struct plain_local *l, const struct set *s)
+{
+    uint64_t count = l->p.x->count, parts = (uint64_t)s->local_clocks;
+    double sum = 0;
+
+    for (uint64_t part = 0; part < parts; part++) {
+        uint64_t n = 0;
+
+        for (uint64_t i = part; i < count; i += parts, n++) {
+            uint64_t j = rng_below(&l->rng, n + 1);
+
+            l->order[n] = l->order[j];
+            l->order[j] = i;
+        }
+        for (uint64_t at = 0; at < n; at += BATCH)
+            sum += plain_local_batch(l, l->order + at,
+                                     n - at < BATCH ? n - at : BATCH, 0.1F,
+                                     (float)s->lambda);
+    }
+    return sum / (double)count;
+}
+
+static void compare_local(const struct set *s)
+{
+    struct bench_series ours = {.n = 0}, theirs = {.n = 0};
+    double samples = (double)s->samples.count * LOCAL_PASSES, loss = 0,
+           plain = 0;
+    char params[128];
+
+    for (size_t i = 0; i < bench_rounds(); i++) {
+        struct host *host = hosted_open(s, "local", s->local_clocks);
+        struct plain_local l;
+        uint64_t clocks = (uint64_t)s->local_clocks;
+        time_ns since;
+
+        plain_local_init(&l, s);
+        since = bench_cpu();
+        for (int pass = 0; pass < LOCAL_PASSES; pass++)
+            plain = plain_local_pass(&l, s);
+        bench_add(&theirs, samples / seconds(since));
+        since = bench_cpu();
+        for (int pass = 0; pass < LOCAL_PASSES; pass++)
+            loss = hosted_slice(host, clocks, 0.1);
+        bench_add(&ours, samples / seconds(since));
+        plain_local_deinit(&l);
+        host_close(host);
+    }
+    snprintf(params, sizeof(params),
+             "data=%s batch=%d clocks=%d loss=%.4f plain=%.4f", s->name, BATCH,
+             s->local_clocks, loss, plain);
+    bench_print("glm_local", params, &ours, "samples/s");
+    bench_print_ratio("glm_local", params, "plain", &ours, &theirs, 0);
 }
 
 /* ---- data ---------------------------------------------------------------- */
@@ -294,6 +437,7 @@ static void compare(struct set *s, const char *folder, const char *spec)
     write_plainly(s);
     compare_saga(s);
     compare_sgd(s);
+    compare_local(s);
     fflush(stdout);
     unlink(s->path);
     sparse_deinit(&s->samples);
@@ -302,8 +446,9 @@ static void compare(struct set *s, const char *folder, const char *spec)
 int main(void)
 {
     char folder[] = "/tmp/mltune-bench-XXXXXX";
-    struct set a9a = {.name = "a9a", .lambda = 1e-4};
-    struct set wide = {.name = "rcv1-shaped", .lambda = 1e-4};
+    struct set a9a = {.name = "a9a", .lambda = 1e-4, .local_clocks = 10};
+    struct set wide = {
+        .name = "rcv1-shaped", .lambda = 1e-4, .local_clocks = 1};
     const char *real = find_a9a();
 
     bench_must(mkdtemp(folder) != NULL, "folder");

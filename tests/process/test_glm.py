@@ -3,18 +3,22 @@ configuration, pagerank to its own tolerance."""
 import csv
 import io
 import json
+import lzma
 import os
+import pathlib
 import signal
 
-from harness import Case
+from harness import ROOT, Case
 
 import numpy
+from sklearn import metrics
+from sklearn.datasets import load_svmlight_file
+from sklearn.linear_model import LogisticRegression, Ridge
 
 SPEC = "gen:libsvm?samples=3000&columns=200&entries=12"
 
 
 def samples(name):
-    from sklearn.datasets import load_svmlight_file
     return load_svmlight_file(str(name), zero_based=True)
 
 
@@ -38,7 +42,6 @@ class Glm(Case):
 
     def test_saga_reaches_the_objective_of_scikit_learn(self):
         """Logistic loss, with an l2 and an elastic net penalty, to 1e-4."""
-        from sklearn.linear_model import LogisticRegression
         x, y = self.data()
         for ratio in 0, 0.5:
             with self.subTest(ratio):
@@ -60,7 +63,6 @@ class Glm(Case):
 
     def test_sgd_reaches_the_ridge_of_scikit_learn(self):
         """Squared loss: the weights that Ridge solves for."""
-        from sklearn.linear_model import Ridge
         x, y = self.data(SPEC + "&classes=0")
         lam = 1e-2
         peer = Ridge(alpha=lam * len(y)).fit(x, y)
@@ -71,7 +73,6 @@ class Glm(Case):
 
     def test_a_run_tunes_rate_batch_staleness_and_k_together(self):
         """And what it says of its validation, scikit-learn says of its model."""
-        from sklearn import metrics
         self.data()
         self.data(SPEC + "&seed=2", "new.svm")
         config = {"app": {"name": "glm", "data": "train.svm"},
@@ -106,6 +107,47 @@ class Glm(Case):
         self.assertEqual(rows[0], ["class", "probability_-1", "probability_1"])
         p = numpy.array([row[2] for row in rows[1:]], float)
         self.assertLess(abs(p - 1 / (1 + numpy.exp(-z))).max(), 1e-4)
+
+    def a9a(self):
+        """Training and test file: a9a where it is there, else of its shape."""
+        folder = pathlib.Path(os.environ.get("MLTUNE_DATA") or
+                              ROOT.parent / "shared/data")
+        names = "a9a", "a9a.t"
+        for seed, name in enumerate(names, 1):
+            packed = folder / f"{name}.xz"
+            if packed.exists():
+                (self.folder / name).write_bytes(
+                    lzma.decompress(packed.read_bytes()))
+            else:
+                spec = ("gen:libsvm?samples=16000&columns=123&entries=14"
+                        f"&noise=0.5&seed={seed}")
+                self.assert_code(self.mltune("data", "gen", spec, name), 0)
+        return [load_svmlight_file(str(self.folder / name), n_features=124,
+                                   zero_based=True) for name in names]
+
+    def test_a9a_is_tuned_by_four_tunables_to_what_scikit_learn_reaches(self):
+        (x, y), (test_x, test_y) = self.a9a()
+        peer = LogisticRegression(max_iter=300).fit(x, y)
+        config = {"app": {"name": "glm", "data": "a9a", "test": "a9a.t"},
+                  "cluster": {"workers": 3},
+                  "ps": {"consistency": {"barrier": {"slower_than": 3}}},
+                  "tunables": {"learning_rate": {"min": 0.05, "max": 1},
+                               "batch_size": {"values": [16, 64]},
+                               "staleness": {"values": [0, 1, 3]},
+                               "k": {"values": [1, 2, 3]}},
+                  "tuner": {"searcher": "random", "trial_clocks": 40,
+                            "max_trials": 10, "retune": False},
+                  "stop": {"max_epochs": 8}, "seed": 5}
+        done = self.run_config(config, "--json")
+        self.assert_code(done, 0)
+        shown = self.mltune("show", done.result["run"], "--json")
+        self.assert_code(shown, 0)
+        tried = [trial["setting"] for trial in shown.result["trial_list"]]
+        for name in config["tunables"]:
+            self.assertGreater(len({setting[name] for setting in tried}), 1,
+                               name)
+        self.assertGreater(done.result["best"]["metric"],
+                           peer.score(test_x, test_y) - 0.015)
 
     def test_a_barrier_that_never_holds_is_named(self):
         for rule, words in [
