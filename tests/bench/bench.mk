@@ -6,7 +6,7 @@ BENCHES := $(patsubst tests/bench/%.c,%,$(filter-out tests/bench/bench.c tests/b
 BENCH_SELECTED := $(if $(BENCH),$(filter $(BENCH),$(BENCHES)),$(BENCHES))
 
 # One that drives the simulator.
-BENCHES_SIM := sim_gates sim_bias sim_ends sim_rates sim_managed sim_traces
+BENCHES_SIM := sim_gates sim_bias sim_ends sim_rates sim_managed sim_traces stragglers
 $(BENCHES_SIM:%=$(B)/tests/bench/%): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/libsim.a $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)

@@ -596,6 +596,11 @@ const void *virtual_row(const struct virtual *v, uint64_t row)
     return shard_store_row(&v->node[owner_of(v, at)].store, 0, 0, at);
 }
 
+double virtual_now(const struct virtual *v)
+{
+    return v->now;
+}
+
 struct virtual_stats virtual_stats(const struct virtual *v)
 {
     struct virtual_stats out = v->stats;

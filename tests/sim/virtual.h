@@ -87,6 +87,9 @@ void virtual_run(struct virtual *v, int clocks);
 void virtual_add(struct virtual *v, uint32_t worker, uint64_t row,
                  const void *values);
 
+/* Seconds since it was made. */
+double virtual_now(const struct virtual *v);
+
 /* Values of a row, between runs. */
 const void *virtual_row(const struct virtual *v, uint64_t row);
 
