@@ -1,5 +1,6 @@
-/* The cooldown of a run that its time ends: killed within it, it goes on with
- * rates that fall. */
+/* The last epochs of a run. A cooldown that its time ends: killed within it, it
+ * goes on with rates that fall. Results that are equal: nothing is thrown
+ * away. */
 #include "tests/sim/families.h"
 #include "tests/sim/sim.h"
 #include "tests/unit/fixture/check.h"
@@ -90,10 +91,78 @@ static void last_epochs_fall_after_a_resume(void **state)
     assert_int_equal(resumed, 6);
 }
 
+/* ---- equal results ------------------------------------------------------- */
+
+/* What was trained last, as of its latest epoch, and the best of all. */
+struct latest {
+    double loss, metric;
+    double best_loss, best_metric;
+    unsigned equal;
+};
+
+static void look_at_epoch(const struct record_epoch_ended *e, struct latest *at)
+{
+    if (!e->surviving)
+        return;
+    at->loss = e->loss;
+    at->metric = e->metric;
+    at->equal += at->metric == at->best_metric && at->loss < at->best_loss;
+    if (at->metric > at->best_metric ||
+        (at->metric == at->best_metric && at->loss < at->best_loss)) {
+        at->best_metric = at->metric;
+        at->best_loss = at->loss;
+    }
+}
+
+/* 16 validation samples: an accuracy that soon is at its top, while the
+ * training loss still falls. Whatever begins without progress, a search or the
+ * cooldown, begins at an earlier epoch only if that was better. */
+static void last_epochs_of_equal_metric_are_kept(void **state)
+{
+    unsigned equal = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        struct sim_family f = timed();
+        json_t *journal = NULL;
+        struct sim_options o = {.journal = &journal};
+        struct latest at = {.best_metric = -1, .best_loss = INFINITY};
+        struct sim_result r;
+
+        f.name = "equal";
+        f.hits = true;
+        f.validation = 16;
+        f.max_time_s = 0;
+        f.max_epochs = 60;
+        f.plateau_epochs = 6;
+        sim_run(&f, seed, &o, &r);
+        assert_false(r.hung);
+        for (size_t i = 0; i < json_array_size(journal); i++) {
+            struct record k;
+
+            assert_int_equal(
+                record_from_json(json_array_get(journal, i), &k, NULL), ERR_OK);
+            if (k.kind == RECORD_EPOCH_ENDED)
+                look_at_epoch(&k.epoch_ended, &at);
+            if (k.kind == RECORD_DECISION &&
+                strcmp(k.decision.decision, "return") == 0) {
+                assert_true(
+                    at.metric < at.best_metric ||
+                    (at.metric == at.best_metric && at.loss > at.best_loss));
+            }
+            record_deinit(&k);
+        }
+        json_decref(journal);
+        equal += at.equal;
+    }
+    assert_true(equal > 10); /* it was about them */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(last_epochs_fall_after_a_resume),
+        cmocka_unit_test(last_epochs_of_equal_metric_are_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

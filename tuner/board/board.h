@@ -282,7 +282,8 @@ const struct best *board_best(const struct board *c);
 void board_set_best(struct board *c, branch_id kept, branch_id of,
                     const struct epoch_result *e, double metric);
 
-/* True if (@loss, @metric) of an epoch beats the best model so far. */
+/* True if (@loss, @metric) of an epoch beats the best model so far: a better
+ * metric, or an equal one and less loss. */
 bool board_is_better(const struct board *c, double loss, double metric);
 
 /* Branch @b was validated after @epochs epochs, and has @metric (NAN: no number

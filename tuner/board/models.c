@@ -83,12 +83,14 @@ double board_result(const struct board *c, double score)
 bool board_is_better(const struct board *c, double loss, double metric)
 {
     const struct best *best = &c->models->best;
-    double score = board_score(c, loss, metric);
+    double score = board_score(c, loss, metric), least;
 
     if (!isfinite(score))
         return false;
-    return best->branch == BRANCH_NONE ||
-           score < board_score(c, best->loss, best->metric);
+    if (best->branch == BRANCH_NONE)
+        return true;
+    least = board_score(c, best->loss, best->metric);
+    return score < least || (score == least && loss < best->loss);
 }
 
 void board_note_metric(struct board *c, const struct branch *b, uint32_t epochs,

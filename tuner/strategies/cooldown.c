@@ -77,7 +77,8 @@ struct setting cooldown_before(const struct cooldown *d,
 }
 
 struct setting cooldown_setting(const struct cooldown *d,
-                                const struct setting *x, uint32_t epochs,
+                                const struct setting *x,
+                                const struct setting *used, uint32_t epochs,
                                 uint32_t max)
 {
     struct setting now = *x;
@@ -87,7 +88,8 @@ struct setting cooldown_setting(const struct cooldown *d,
 
     assert(epochs >= d->from);
     if (d->from)
-        now.value[d->rate] = d->first * (1 - sqrt((done + 0.5) / length));
+        now.value[d->rate] = fmin(d->first * (1 - sqrt((done + 0.5) / length)),
+                                  used->value[d->rate]);
     return now;
 }
 

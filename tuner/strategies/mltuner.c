@@ -197,7 +197,10 @@ static uint32_t last_epoch(const struct mltuner *s, uint32_t epochs)
 static struct setting cooled(const struct mltuner *s,
                              const struct setting *steady, uint32_t epochs)
 {
-    return cooldown_setting(&s->cool, steady, epochs, last_epoch(s, epochs));
+    const struct branch *b = board_branch(s->c, s->line.branch);
+
+    return cooldown_setting(&s->cool, steady, branch_setting(b), epochs,
+                            last_epoch(s, epochs));
 }
 
 /* Whether the epoch after @epochs, this one or the next, may be one of the
@@ -362,8 +365,9 @@ static bool retune_due(struct mltuner *s)
 }
 
 /* Where a run without progress goes on: from the end of the last epoch; or,
- * when the metric has become worse since, from the best epoch, which is held:
- * what was trained since then was in vain, and no setting brings it back. */
+ * when the result has become worse since (board_is_better), from the best
+ * epoch, which is held: what was trained since then was in vain, and no setting
+ * brings it back. */
 static branch_id best_parent(struct mltuner *s, const char *what)
 {
     struct board *c = s->c;
