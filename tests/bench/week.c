@@ -163,10 +163,13 @@ static void say(const struct week *k, unsigned retunes)
     if (f)
         fclose(f);
     printf("week_retunes n=%u trials=%u resident_mb=%.2f heap_mb=%.2f "
-           "cold_mb=%.2f checkpoint_mb=%.2f %.2f MB\n",
+           "free_mb=%.2f branches=%zu points=%zu cold_mb=%.2f "
+           "checkpoint_mb=%.2f %.2f MB\n",
            retunes, history_trials_made(&k->s.history),
            (double)resident * (double)sysconf(_SC_PAGESIZE) / 0x1p20,
            (double)(m.uordblks + m.hblkhd) / 0x1p20,
+           (double)m.fordblks / 0x1p20, k->s.history.branches,
+           k->s.history.freed_points,
            (double)k->s.history.cold_trial.len / 0x1p20,
            (double)k->s.kept.bytes / 0x1p20,
            (double)journal_bytes(k->s.journal) / 0x1p20);

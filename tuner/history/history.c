@@ -4,6 +4,7 @@
 #include "tuner/history/history_cold.h"
 #include "tuner/history/history_extras.h"
 #include "tuner/history/history_fold.h"
+#include "tuner/history/history_store.h"
 #include "tuner/history/history_suggestions.h"
 
 #include <assert.h>
@@ -31,7 +32,8 @@ void history_deinit(struct history *h)
     for (size_t i = 0; i < h->suggestions; i++)
         json_decref(h->suggestion[i].s.setting);
     for (size_t i = 0; i < h->branches; i++)
-        history_branch_release(&h->branch[i]);
+        history_branch_release(h, &h->branch[i]);
+    history_store_deinit(h);
     for (size_t i = 0; i < h->epochs; i++)
         json_decref(h->epoch[i].e.setting);
     for (size_t i = 0; i < h->choices; i++)

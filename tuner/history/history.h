@@ -82,6 +82,8 @@ struct history_branch {
      * (history_branch_setting). */
     json_t *setting;
     unsigned char *few;
+    size_t few_len;
+    bool stored; /* @few and @point are the history's (history_store.h) */
     double created_at_s, freed_at_s; /* freed: NAN while live */
     char freed_reason[RECORD_NAME_MAX];
     clock_no created_clock;
@@ -101,7 +103,7 @@ struct history_branch {
     double staleness;
     /* Progress, oldest first; each point holds @merge windows (the last may
      * hold fewer). */
-    struct history_point *point; /* owned */
+    struct history_point *point; /* owned, unless @stored */
     size_t points, capacity;
     struct history_extras *extras; /* owned: further metrics; NULL: none */
     uint64_t merge, last_merged;
@@ -177,6 +179,13 @@ struct cold_rows {
     size_t len, room, rows, ends_cap;
 };
 
+/* What freed branches keep, side by side: [len] of [room] bytes are used, of
+ * which [dead] are nobody's any more. */
+struct history_store {
+    unsigned char *bytes; /* owned (mem_reserve) */
+    size_t len, room, dead;
+};
+
 enum { COLD_SHAPES_MAX = 16 };
 
 struct history {
@@ -232,6 +241,7 @@ struct history {
     uint64_t failed; /* trials that did; why the latest of them */
     char failed_reason[RECORD_TEXT_MAX];
     size_t freed_points, freed_points_each; /* held; the most of one branch */
+    struct history_store store;             /* of freed branches */
     /* The built-in searcher that has taken over from one that failed, by the
      * decision "searcher_fallback"; "": none has. */
     char fallback[RECORD_NAME_MAX];

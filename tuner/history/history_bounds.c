@@ -5,6 +5,7 @@
 #include "tuner/history/history_cold.h"
 #include "tuner/history/history_epochs.h"
 #include "tuner/history/history_extras.h"
+#include "tuner/history/history_store.h"
 
 #include <assert.h>
 #include <math.h>
@@ -61,6 +62,9 @@ void history_bound_searches(struct history *h)
 /* Trials are looked at when there are a multiple of so many. */
 enum { LOOK_EVERY = 64 };
 
+/* Who has made so many of all that are kept will make them all. */
+enum { MANY_PART = 8 };
+
 /* Whether all that is known of trial @t is history: its search is over, and
  * another one has begun since. */
 static bool is_over(const struct history *h, const struct history_trial *t)
@@ -90,6 +94,8 @@ static void cool_trials(struct history *h, size_t most)
 
     while (n < most && cold_add_trial(h, &h->trial[n]) == ERR_OK)
         json_decref(h->trial[n++].t.setting);
+    if (h->cold_trial.rows >= HISTORY_TRIALS_MAX / MANY_PART)
+        cold_take_room(&h->cold_trial, HISTORY_TRIALS_MAX);
     take_off(h->trial, &h->trials, sizeof(*h->trial), n);
 }
 
@@ -282,7 +288,7 @@ static void remove_gone(struct history *h, const unsigned char fate[])
             continue;
         }
         h->freed_points -= b->points;
-        history_branch_release(b);
+        history_branch_release(h, b);
     }
     h->branches_dropped += h->branches - n;
     h->branches = n;
@@ -405,6 +411,13 @@ static void thaw_setting(const struct history *h, struct history_branch *b)
     b->few = NULL;
 }
 
+/* Without memory: @b has no points, and no setting. */
+static void lose(struct history *h, struct history_branch *b)
+{
+    history_store_release(h, b);
+    history_extras_free(b);
+}
+
 /* Branches that live, and that of the lineage, with their last points. */
 static void rest_branches(struct history *h)
 {
@@ -420,18 +433,22 @@ static void rest_branches(struct history *h)
         struct history_branch *b = &h->branch[i];
 
         if (b != tip && b != pointed && !isnan(b->freed_at_s)) {
-            history_branch_release(b);
+            history_branch_release(h, b);
             continue;
         }
+        if (history_store_take_out(h, b))
+            lose(h, b);
         thaw_setting(h, b);
         keep_last_point(b);
-        if (b == pointed && h->extras.len) /* without memory: fewer values */
+        if (b == pointed && b->points > 0 &&
+            h->extras.len) /* without memory: fewer */
             (void)history_extras_put(b, 0, x, h->extras.len, 1);
         h->branch[n++] = *b;
     }
     h->branches_dropped += h->branches - n;
     h->branches = n;
     h->freed_points = 0;
+    history_store_deinit(h);
     shrink((void **)&h->branch, &h->branches_cap, n, sizeof(*h->branch));
 }
 

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "tuner/history/history_cold.h"
 #include "tuner/history/history_extras.h"
+#include "tuner/history/history_store.h"
 
 #include <assert.h>
 #include <math.h>
@@ -77,6 +78,8 @@ enum err history_apply_progress(struct history *h, const struct record *r)
     assert(r->kind == RECORD_PROGRESS);
     if (!b)
         return ERR_FORMAT;
+    if (history_store_take_out(h, b))
+        return ERR_NOMEM;
     need = b->points + p->windows;
     if (need > HISTORY_POINTS_MAX)
         need = HISTORY_POINTS_MAX;
@@ -100,12 +103,11 @@ enum err history_apply_progress(struct history *h, const struct record *r)
 
 /* ---- branches and slices ------------------------------------------------- */
 
-void history_branch_release(struct history_branch *b)
+void history_branch_release(struct history *h, struct history_branch *b)
 {
     assert(b);
     json_decref(b->setting);
-    mem_free(b->few);
-    mem_free(b->point);
+    history_store_release(h, b);
     history_extras_free(b);
 }
 
@@ -143,13 +145,18 @@ static void shrink(struct history *h, struct history_branch *b, size_t most)
 
     while (b->points > most)
         halve(b);
+    h->freed_points += b->points;
+    if (b->stored) {
+        history_store_shrunk(h, b);
+        history_extras_shrink(b);
+        return;
+    }
     less = b->points ? mem_realloc(b->point, b->points * sizeof(*less)) : NULL;
     if (less) { /* else the larger array serves as well */
         b->point = less;
         b->capacity = b->points;
         history_extras_shrink(b);
     }
-    h->freed_points += b->points;
 }
 
 static void shrink_again(struct history *h, struct history_branch *b,
@@ -185,10 +192,8 @@ static void thin_oldest(struct history *h)
 
 void history_branch_cool(struct history *h, struct history_branch *b)
 {
-    size_t len;
-
     if (isnan(b->freed_at_s) || b->few ||
-        cold_setting(h, b->setting, &b->few, &len) != ERR_OK)
+        cold_setting(h, b->setting, &b->few, &b->few_len) != ERR_OK)
         return; /* it serves as it is */
     json_decref(b->setting);
     b->setting = NULL;
@@ -200,6 +205,7 @@ static void thin_out(struct history *h, struct history_branch *b)
     shrink(h, b, h->freed_points_each);
     thin_oldest(h);
     history_branch_cool(h, b);
+    history_store(h, b);
 }
 
 /* The promise to train @b is neither in a snapshot yet nor given up: its

@@ -25,6 +25,26 @@ enum err cold_row_add(struct cold_rows *rows, const void *bytes, size_t len)
     return ERR_OK;
 }
 
+void cold_take_room(struct cold_rows *rows, size_t most)
+{
+    size_t room;
+    void *bytes;
+
+    assert(rows->rows > 0);
+    if (rows->ends_cap >= most)
+        return;
+    room = (rows->len / rows->rows + 1) * most;
+    if (mem_grow((void **)&rows->end, &rows->ends_cap, sizeof(*rows->end),
+                 most))
+        return;
+    bytes = room > rows->room ? mem_realloc(rows->bytes, room) : NULL;
+    if (!bytes)
+        return;
+    rows->bytes = bytes;
+    rows->room = room;
+    memset(rows->bytes + rows->len, 0, room - rows->len);
+}
+
 static enum err add_row(struct cold_rows *rows, const struct text *row)
 {
     return text_lost(row) ? ERR_NOMEM : cold_row_add(rows, row->s, row->len);

@@ -48,6 +48,11 @@ branch_id cold_choice_branch(const struct history *h, size_t i);
 struct packed_bytes cold_row(const struct cold_rows *rows, size_t i);
 enum err cold_row_add(struct cold_rows *rows, const void *bytes, size_t len);
 
+/* Takes all the memory that @most rows like those that are there, at least one,
+ * will need, and touches it: what a run takes is known then. Without memory it
+ * grows as rows come. Once it has room for so many nothing is done. */
+void cold_take_room(struct cold_rows *rows, size_t most);
+
 /* The oldest @n rows go. */
 void cold_drop(struct cold_rows *rows, size_t n);
 

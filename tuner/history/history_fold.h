@@ -4,7 +4,7 @@
  * history.c takes each record and passes it on: history_branches.c keeps
  * branches, their progress and slices, history_lineage.c what survives (epochs,
  * the schedule of settings, snapshots); history_bounds.c makes room. All of
- * them look branches up by history_find.c, which calls none. Every `apply` may
+ * them look branches up in history_store.c, which calls none. Every `apply` may
  * fail by ERR_FORMAT (a record that does not fit what came before) or
  * ERR_NOMEM; then nothing has changed.
  */
@@ -69,8 +69,8 @@ void history_break_promises(struct history *h, const char *path);
  * as it is. */
 void history_branch_cool(struct history *h, struct history_branch *b);
 
-/* Releases what it owns. */
-void history_branch_release(struct history_branch *b);
+/* Releases what @b owns. */
+void history_branch_release(struct history *h, struct history_branch *b);
 
 /* Live branches are lost with the training system. */
 void history_lose_branches(struct history *h, double at_s);

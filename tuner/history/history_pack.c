@@ -6,6 +6,7 @@
 #include "tuner/history/history_epochs.h"
 #include "tuner/history/history_extras.h"
 #include "tuner/history/history_fold.h"
+#include "tuner/history/history_store.h"
 #include "tuner/history/record_table.h"
 
 #include <assert.h>
@@ -816,6 +817,8 @@ static enum err unpack_all(struct packed_bytes *in, struct history *h)
             err = ERR_NOMEM;
     }
     count_points(h);
+    if (!err)
+        history_store_all(h);
     return err;
 }
 
