@@ -53,6 +53,13 @@ void toll_take(struct toll *t, unsigned times, time_ns now)
     }
 }
 
+void toll_give_back(struct toll *t, unsigned times)
+{
+    time_ns paid = times * SHARE;
+
+    t->paid_at = t->paid_at > paid ? t->paid_at - paid : 0;
+}
+
 time_ns toll_rest(struct toll *t, time_ns now)
 {
     if (t->until <= now)

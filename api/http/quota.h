@@ -54,6 +54,10 @@ enum {
 /* One more, @times as dear. Much may come before the next rest can begin. */
 void toll_take(struct toll *t, unsigned times, time_ns now);
 
+/* Who paid @times as dear is no stranger: it is given back. A rest that has
+ * begun goes on. */
+void toll_give_back(struct toll *t, unsigned times);
+
 /* How long the way in rests yet at @now; 0: it is open. */
 time_ns toll_rest(struct toll *t, time_ns now);
 

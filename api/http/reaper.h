@@ -55,6 +55,7 @@ struct reaper_entry {
     /* Of the server: whose connection it is. */
     enum reaper_owner { REAPER_UNASKED, REAPER_OWN, REAPER_FOREIGN } owner;
     bool known;      /* a request came on it of somebody who is no stranger */
+    bool paid;       /* its handshake was counted when it came */
     bool local;      /* by the Unix socket, which lets nobody else in */
     uint32_t client; /* its address, as a number */
     bool counted;    /* a stream or an export of a stranger */

@@ -365,6 +365,16 @@ static void audit(const struct exchanges *s, const struct exchange *x,
         audit_note(s->audit, &entry);
 }
 
+/* Who asks is no stranger: what was taken of one for the handshake is given
+ * back, once. */
+static void know(struct exchanges *s, struct reaper_entry *e)
+{
+    e->known = true;
+    if (e->paid)
+        toll_give_back(&s->toll, s->toll_times);
+    e->paid = false;
+}
+
 /* The head is complete. What is queued here closes the connection: right for
  * refusals, whose bodies nobody reads. */
 static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
@@ -402,7 +412,7 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
             return enter(s, x, &head);
         x->stranger = !own && by.role == ROLE_ANYBODY;
         if (entry && !x->stranger)
-            entry->known = true;
+            know(s, entry);
         if (entry)
             entry->token = by.token;
         if (reads && service_may_read(&who, &by, &head, self, own, &refusal)) {

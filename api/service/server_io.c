@@ -87,16 +87,32 @@ struct api_server {
     struct waker *waker; /* NULL: no run rests */
 };
 
+/* Over TLS a connection is paid for when it comes, before its handshake: the
+ * library lets a few in at a time, and would let in all that there is room for
+ * before the first of them ended. */
+static void pay_at_once(struct door *d, struct reaper_entry *e)
+{
+    struct exchanges *x = &d->server->exchanges;
+
+    if (d->local || !d->server->self.tls)
+        return;
+    toll_take(&x->toll, x->toll_times, clock_monotonic());
+    if (e)
+        e->paid = true;
+}
+
 /* A connection of a stranger is over. The library reads a head in pieces, each
  * time from its beginning: a KiB costs it as much as a connection. */
-static void pay(struct api_server *s, int fd)
+static void pay(struct api_server *s, const struct reaper_entry *e)
 {
-    uint64_t kib = peer_sent_kib(fd);
+    uint64_t kib = peer_sent_kib(e->fd);
+    unsigned times = e->paid ? 0 : s->exchanges.toll_times;
 
     if (kib > CONNECTION_MEMORY / 1024)
         kib = CONNECTION_MEMORY / 1024;
-    toll_take(&s->exchanges.toll, s->exchanges.toll_times + (unsigned)kib,
-              clock_monotonic());
+    times += (unsigned)kib;
+    if (times > 0)
+        toll_take(&s->exchanges.toll, times, clock_monotonic());
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection,
@@ -110,7 +126,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection,
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         e = *context;
         if (e && !e->known && !d->local)
-            pay(d->server, e->fd);
+            pay(d->server, e);
         reaper_remove(&d->reaper, *context);
         *context = NULL;
         d->place_freed = true;
@@ -122,6 +138,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection,
     e = reaper_add(&d->reaper, info->connect_fd, clock_monotonic());
     if (e)
         e->local = d->local;
+    pay_at_once(d, e);
     *context = e;
 }
 

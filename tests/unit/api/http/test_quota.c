@@ -90,6 +90,28 @@ static void toll_rests_for_a_second_at_most(void **state)
     assert_int_equal(toll_rest(&t, now + (TOLL_DEBT_S + 1) * S), 0);
 }
 
+/* Who turns out to be no stranger has taken nothing from the others. */
+static void toll_is_given_back(void **state)
+{
+    struct toll t = {0};
+    const time_ns now = S;
+
+    (void)state;
+    for (unsigned i = 0; i < 10 * TOLL_BURST; i++) {
+        toll_take(&t, TOLL_TLS, now);
+        toll_give_back(&t, TOLL_TLS);
+        assert_int_equal(toll_rest(&t, now), 0);
+    }
+    for (unsigned i = 0; i < TOLL_BURST; i++)
+        toll_take(&t, 1, now);
+    assert_int_equal(toll_rest(&t, now), 0);
+    toll_take(&t, 1, now);
+    assert_true(toll_rest(&t, now) > 0);
+    /* No more than was ever taken. */
+    toll_give_back(&t, TOLL_PER_S * 1000);
+    assert_int_equal(t.paid_at, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +119,7 @@ int main(void)
         cmocka_unit_test(quota_of_many_clients_is_bounded),
         cmocka_unit_test(toll_lets_so_many_in),
         cmocka_unit_test(toll_rests_for_a_second_at_most),
+        cmocka_unit_test(toll_is_given_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

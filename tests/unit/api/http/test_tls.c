@@ -1,6 +1,7 @@
 /* The server with TLS, the command line's client with and without, on sockets
  * of this machine, with a certificate that is made for the test. */
 #include "api/http/event_log.h"
+#include "api/http/quota.h"
 #include "api/http/tls_io.h"
 #include "api/service/server_io.h"
 #include "base/clock_io.h"
@@ -17,6 +18,7 @@
 #include <stdio.h>
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -436,6 +438,64 @@ static void tls_files_are_checked(void **state)
     assert_non_null(strstr(f.text, "not the key of"));
 }
 
+/* ---- a flood ------------------------------------------------------------- */
+
+static unsigned open_files(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned n = 0;
+
+    assert_non_null(folder);
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
+}
+
+enum {
+    FLOOD = 200, /* connections, which begin to greet */
+    AT_ONCE = TOLL_BURST / TOLL_TLS + 30,
+    IN_TURN = 12, /* in a second: the library takes up to eleven in a turn, and
+                   * a second's rest is after it */
+    SEEN = 100
+};
+
+/* However fast they come, strangers are let in to a handshake at no more than a
+ * pace: the longer it takes, the more there may be. */
+static void tls_flood_is_let_in_slowly(void **state)
+{
+    static const struct reaper_limits patient = {
+        .phase = {[REAPER_HEAD] = 600000000000,
+                  [REAPER_IDLE] = 600000000000,
+                  [REAPER_ANSWER] = 600000000000},
+        .crowded = 600000000000};
+    struct world w;
+    int fd[FLOOD];
+    unsigned before, in = 0;
+    time_ns began = clock_monotonic();
+
+    (void)state;
+    world_start(&w, NULL, &patient);
+    before = open_files();
+    for (unsigned i = 0; i < FLOOD; i++) {
+        fd[i] = dial(w.port);
+        /* The kernel hands over who has said something. */
+        assert_int_equal(send(fd[i], "\x16", 1, MSG_NOSIGNAL), 1);
+    }
+    while (in < SEEN) {
+        double seconds;
+
+        in = open_files() - before - FLOOD;
+        seconds = (double)(clock_monotonic() - began) * 1e-9;
+        assert_true(in <= AT_ONCE + IN_TURN * seconds);
+        assert_true(seconds < 300);
+        poll(NULL, 0, 20);
+    }
+    for (unsigned i = 0; i < FLOOD; i++)
+        close(fd[i]);
+    world_stop(&w);
+}
+
 /* Without memory nothing is left behind, whichever allocation fails. */
 static void tls_files_without_memory(void **state)
 {
@@ -468,6 +528,7 @@ int main(void)
         WITH_FILES(tls_server_of_all_addresses_wants_the_token),
         WITH_FILES(tls_server_cuts_who_is_slow),
         WITH_FILES(tls_stream_gets_every_event),
+        WITH_FILES(tls_flood_is_let_in_slowly),
         WITH_FILES(tls_files_are_checked),
         WITH_FILES(tls_files_without_memory),
     };
