@@ -353,6 +353,9 @@ static void run_at_once(uint64_t seed, struct line_sum *t)
     t->disk.lost_sectors += r.disk.lost_sectors;
 }
 
+/* A node that refused everything was asked for a snapshot all the time. */
+static const uint64_t hung_once[] = {2019};
+
 /* A bad disk, kills, power cuts, and messages that are lost, refused, late,
  * repeated or garbled, all in one run, of any strategy: whoever runs it resumes
  * it, and it finishes in time. A run fails for ever only where nothing was
@@ -371,6 +374,8 @@ static void storage_and_line_lose_nothing_together(void **state)
             fflush(stdout);
         }
     }
+    for (size_t i = 0; i < sizeof(hung_once) / sizeof(*hung_once); i++)
+        run_at_once(hung_once[i], &t);
     printf(
         "sim_storage family=at-once runs=%llu kills=%llu power_cuts=%llu "
         "nodes_lost=%llu silences=%llu resumes=%llu gave_up=%llu "

@@ -18,6 +18,8 @@
 #include <string.h>
 
 enum { SNAPSHOTS_MAX = 16 }; /* remembered for `keep` */
+/* Until one that was refused memory is tried again, at least. */
+#define REFUSED_S 1.0
 
 struct snapshots {
     /* IDLE, or what is under way: the fork of what is written, the branch's
@@ -345,14 +347,15 @@ static void send_path(struct board *c, branch_id kept, bool best)
 
 static void refused(struct board *c, const struct branch *b)
 {
-    /* It waits: memory comes back when a search or an epoch ends. */
+    /* It waits: memory comes back when a search or an epoch ends. A node that
+     * refuses everything is not asked all the time. */
     board_decision(c, "snapshot", "no memory for a snapshot now: %s",
                    err_text(b->error));
     board_free(c, b->id, "refused");
     c->owner->snapshots->branch = BRANCH_NONE;
     forget_taken(c);
     c->owner->snapshots->phase = SNAPSHOT_IDLE;
-    due_after(c, run_options(c)->snapshot_every_s / 10);
+    due_after(c, fmax(run_options(c)->snapshot_every_s / 10, REFUSED_S));
 }
 
 /* The branch is there, and its numbers are known: they go with it. */
