@@ -131,8 +131,11 @@ enum mlt_access {
 };
 
 enum {
-    /* get_row sees this worker's own updates of the running clock. Only tables
-     * with rule "add"; get_row then copies, valid until the next get_row. */
+    /* get_row sees all that this worker has added in this run, each update
+     * once: of the running clock and of earlier ones, whatever the consistency
+     * model has it see of others. (With options.float16 they may be rounded.)
+     * Only tables with rule "add"; get_row then copies, valid until the next
+     * get_row of the row. */
     MLT_READ_MY_WRITES = 1,
     /* Rule has no momentum term here: saves the velocity slot. */
     MLT_NO_MOMENTUM = 2,

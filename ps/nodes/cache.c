@@ -45,6 +45,7 @@ void cache_free(struct cache *c)
 
         mem_unreserve(k->copy, rows * c->opt.table[t].value_bytes);
         mem_unreserve(k->version, rows * sizeof(*k->version));
+        mem_unreserve(k->own, rows * sizeof(*k->own));
         mem_unreserve(k->held, rows * sizeof(*k->held));
         slots_deinit(&k->slots);
     }
@@ -85,6 +86,9 @@ static enum err init_table(struct cache *c, uint32_t index)
         return ERR_NOMEM;
     t->versions =
         t->shared && t->t->rule->revises && !c->opt.consistency->barrier;
+    t->keeps_own = own_sums_are_kept(t->t, c->opt.consistency->barrier);
+    if (t->keeps_own && !(t->own = mem_reserve(t->t->rows * sizeof(*t->own))))
+        return ERR_NOMEM;
     if (t->versions)
         t->version = mem_reserve(t->t->rows * sizeof(*t->version));
     return t->versions && !t->version ? ERR_NOMEM : ERR_OK;

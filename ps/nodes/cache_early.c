@@ -79,8 +79,8 @@ static size_t send_best(struct cache *c, uint32_t worker, uint32_t node,
     *at = c->candidate[n - 1].row + 1;
     want = n < want ? n : want;
     priority_choose(c->candidate, n, want);
-    cache_begin_sums(c, worker, table, cache_clock(c, worker, table), &w, bytes,
-                     room);
+    cache_begin_sums(c, worker, node, table, cache_clock(c, worker, table), &w,
+                     bytes, room);
     for (size_t i = 0; i < want; i++) {
         bool added = cache_add_sum(c, worker, table, c->candidate[i].row, &w);
 

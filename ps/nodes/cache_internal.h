@@ -4,6 +4,7 @@
 #define PS_CACHE_INTERNAL_H
 
 #include "ps/nodes/cache.h"
+#include "ps/nodes/own_sums.h"
 #include "ps/nodes/sum_stream.h"
 #include "ps/rows/rowset.h"
 
@@ -19,6 +20,8 @@ struct cache_table {
     int64_t *held;       /* [slot] clock of the copy; below base: none */
     bool versions;       /* rows come with theirs (FRAME_VERSIONS) */
     uint32_t *version;   /* [slot] of the copies, where they do */
+    bool keeps_own;      /* own_sums_are_kept */
+    uint32_t *own;       /* [slot] where they are, the row's latest */
 };
 
 /* A worker's way through its updates of one shard, and to its drain. */
@@ -80,6 +83,10 @@ struct cache_node {
     uint64_t *stream_rows;
     struct cache_stream *stream;
     uint64_t unlimited;
+    /* Since the start, UPDATE frames that left and that it is known to have
+     * applied; [tables] those own sums that it is not known to have. */
+    uint64_t updates, applied;
+    struct own_sums *own;
 };
 
 struct cache {
@@ -136,14 +143,18 @@ size_t cache_send_sums(struct cache *c, uint32_t worker, uint32_t node,
 enum err cache_sums_taken(struct cache *c, const struct frame *f,
                           struct fault *fault);
 
+/* A shard has applied so many update frames of this node; false: it cannot
+ * have. */
+bool cache_sums_applied(struct cache *c, const struct frame *f);
+
 /* A worker's sum of a row into a frame, with the version that it was computed
  * on; false when there is no room. */
 bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
                    uint64_t row, struct frame_writer *w);
 
-/* A frame for a worker's sums of @table at @clock. */
-void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,
-                      int64_t clock, struct frame_writer *w,
+/* A frame for @node with a worker's sums of @table at @clock. */
+void cache_begin_sums(struct cache *c, uint32_t worker, uint32_t node,
+                      uint32_t table, int64_t clock, struct frame_writer *w,
                       unsigned char *bytes, size_t room);
 
 /* Whether the clock that the worker ends is one of @table. */

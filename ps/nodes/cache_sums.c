@@ -1,6 +1,7 @@
 /* Sums that leave when a clock ends. */
 #include "base/mem.h"
 #include "ps/nodes/cache_internal.h"
+#include "ps/rows/rule.h"
 #include "ps/rows/sum_tree.h"
 
 #include <assert.h>
@@ -19,6 +20,29 @@ static void init_blocks(const struct cache *c)
             c->worker[k].block_workers = n;
         }
     }
+}
+
+/* Room for own sums that have left for a node. */
+static enum err init_own(const struct cache *c, uint32_t node)
+{
+    struct cache_node *n = &c->node[node];
+
+    n->own = mem_calloc(c->opt.tables, sizeof(*n->own));
+    if (!n->own)
+        return ERR_NOMEM;
+    for (uint32_t t = 0; t < c->opt.tables; t++) {
+        const struct table *table = c->table[t].t;
+        uint64_t first, count;
+
+        if (!c->table[t].keeps_own)
+            continue;
+        shard_part(table, c->opt.nodes, c->opt.workers, node, &first, &count);
+        if (own_sums_init(&n->own[t],
+                          own_sums_room(table, count, c->opt.workers),
+                          table_value_bytes(table)) != ERR_OK)
+            return ERR_NOMEM;
+    }
+    return ERR_OK;
 }
 
 /* Which tables are streams to a node, and accounts of them. */
@@ -54,7 +78,7 @@ enum err cache_sums_init(struct cache *c)
         for (uint32_t i = 0; c->table[t].shared && i < workers; i++)
             c->buffer[t * workers + i] = &c->opt.update[i][t];
     for (uint32_t i = 0; i < c->opt.nodes; i++)
-        if (init_streams(c, i) != ERR_OK)
+        if (init_streams(c, i) != ERR_OK || init_own(c, i) != ERR_OK)
             return ERR_NOMEM;
     return c->buffer ? ERR_OK : ERR_NOMEM;
 }
@@ -63,6 +87,9 @@ void cache_sums_deinit(struct cache *c)
 {
     mem_free(c->buffer);
     for (uint32_t i = 0; c->node && i < c->opt.nodes; i++) {
+        for (uint32_t t = 0; c->node[i].own && t < c->opt.tables; t++)
+            own_sums_deinit(&c->node[i].own[t]);
+        mem_free(c->node[i].own);
         mem_free(c->node[i].stream_rows);
         mem_free(c->node[i].stream);
     }
@@ -152,6 +179,8 @@ static uint64_t may_leave(const struct cache *c, uint32_t worker, uint32_t node,
     const struct cache_stream *stream = stream_of(c, worker, node, table);
     uint64_t under_way = stream->sent - stream->taken;
 
+    if (c->table[table].keeps_own)
+        return own_sums_free(&n->own[table]);
     if (n->stream_rows[table] == 0 || n->unlimited == slice_of(c, w) ||
         (!w->drained && w->ends == table))
         return UINT64_MAX;
@@ -202,6 +231,36 @@ static void say_passed(const struct cache *c, uint32_t worker, uint32_t node,
     stream_of(c, worker, node, at->table)->sent += w->count;
 }
 
+/* ---- own sums ------------------------------------------------------------ */
+
+/* What leaves with the frame that is being made, whose number is the latest. */
+static void keep_own(struct cache *c, uint32_t worker, uint32_t node,
+                     uint32_t table, uint64_t row)
+{
+    const struct cache_table *t = &c->table[table];
+    const void *sum = update_row(&c->opt.update[worker][table], row);
+    uint64_t slot = slots_take(&t->slots, row);
+
+    rule_accumulate(table_value_type(t->t), table_width(t->t),
+                    t->copy + slot * table_value_bytes(t->t), sum);
+    t->own[slot] = own_sums_add(&c->node[node].own[table],
+                                c->node[node].updates, row, t->own[slot], sum);
+}
+
+/* The link keeps order, and a shard takes each frame when it comes. */
+bool cache_sums_applied(struct cache *c, const struct frame *f)
+{
+    struct cache_node *n = &c->node[f->from];
+
+    if (f->through < n->applied || f->through > n->updates)
+        return false;
+    n->applied = f->through;
+    for (uint32_t t = 0; t < c->opt.tables; t++)
+        if (c->table[t].keeps_own)
+            own_sums_applied(&n->own[t], f->through);
+    return true;
+}
+
 /* ---- frames -------------------------------------------------------------- */
 
 /* Of the clock that the worker has ended, or in which it drains. */
@@ -213,12 +272,14 @@ size_t cache_send_sums(struct cache *c, uint32_t worker, uint32_t node,
     uint64_t most = may_leave(c, worker, node, at->table);
     struct frame_writer w;
 
-    cache_begin_sums(c, self->block, at->table,
+    cache_begin_sums(c, self->block, node, at->table,
                      cache_clock(c, worker, at->table) - !self->drained, &w,
                      bytes, room);
     while (w.count < most && frame_fits(&w) &&
            next_update(c, worker, node, at)) {
         add_block_sum(c, worker, at->table, at->row, &w);
+        if (c->table[at->table].keeps_own)
+            keep_own(c, worker, node, at->table, at->row);
         at->found = false;
     }
     if (c->node[node].stream_rows[at->table])

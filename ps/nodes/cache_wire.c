@@ -57,6 +57,10 @@ static enum err take_rows(struct cache *c, const struct frame *f,
         uint64_t slot = slots_take(&t->slots, row);
 
         frame_row_values(f, i, t->copy + slot * t->t->value_bytes);
+        if (t->keeps_own)
+            own_sums_put(&c->node[f->from].own[f->table], t->t, row,
+                         t->own[slot], c->node[f->from].applied,
+                         t->copy + slot * t->t->value_bytes);
         if (t->versions)
             t->version[slot] = frame_row_version(f, i);
         if (f->clock > t->held[slot])
@@ -97,6 +101,10 @@ enum err cache_step(struct cache *c, const struct frame *f, struct fault *fault)
         return refuse(fault, f, "of a node that there is not");
     if (f->kind == FRAME_TAKEN) /* whatever the slice */
         return cache_sums_taken(c, f, fault);
+    if (f->kind == FRAME_APPLIED) /* the same */
+        return cache_sums_applied(c, f)
+                   ? ERR_OK
+                   : refuse(fault, f, "of sums that cannot have been applied");
     if (f->kind != FRAME_ROWS && f->kind != FRAME_CLOCKS)
         return refuse(fault, f, "not for a client");
     if (f->slice < c->slice)
@@ -131,8 +139,8 @@ bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
     return frame_add_version(w, row, version, sum);
 }
 
-void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,
-                      int64_t clock, struct frame_writer *w,
+void cache_begin_sums(struct cache *c, uint32_t worker, uint32_t node,
+                      uint32_t table, int64_t clock, struct frame_writer *w,
                       unsigned char *bytes, size_t room)
 {
     const struct table *t = c->table[table].t;
@@ -149,6 +157,7 @@ void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,
                       .width = t->width};
 
     frame_begin(w, &f, bytes, room);
+    c->node[node].updates++;
 }
 
 /* All sums have left: the next are computed on what is read from now on. */

@@ -85,6 +85,7 @@ static const struct kind {
     [FRAME_EXPECT] = {"expect", 1u << FRAME_I32, {FIELD(table)}},
     [FRAME_PLACED] = {"placed", 0, {FIELD(layout)}},
     [FRAME_TAKEN] = {"taken", 0, {FIELD(table), FIELD(worker), FIELD(through)}},
+    [FRAME_APPLIED] = {"applied", 0, {FIELD(through)}},
 };
 
 const char *frame_kind_name(unsigned kind)

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 enum {
-    FRAME_VERSION = 3,
+    FRAME_VERSION = 4,
     FRAME_HEADER_BYTES = 40,
     FRAME_FIXED_BYTES_MAX = FRAME_HEADER_BYTES + 48,
     FRAME_BYTES_MAX = 64 << 20
@@ -61,6 +61,9 @@ enum frame_kind {
     FRAME_TAKEN,     /* table, worker; through: sums of its stream that were
                       * taken since the start; of all tables: this slice has
                       * no limits */
+    FRAME_APPLIED,   /* through: UPDATE frames of the node that are applied,
+                      * since the start: rows that come after hold these, and no
+                      * later sums of the tables that it is said for */
     FRAME_KIND_COUNT
 };
 

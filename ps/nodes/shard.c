@@ -456,6 +456,18 @@ static size_t send_drained(struct shard *s, unsigned char *bytes, size_t room)
     return frame_end(&w);
 }
 
+static size_t send_applied(const struct shard *s, struct shard_node *n,
+                           unsigned char *bytes, size_t room)
+{
+    struct frame f = {
+        .kind = FRAME_APPLIED, .slice = s->slice, .through = n->updates};
+    struct frame_writer w;
+
+    n->applied_due = false;
+    frame_begin(&w, &f, bytes, room);
+    return frame_end(&w);
+}
+
 size_t shard_next(struct shard *s, uint32_t node, unsigned char *bytes,
                   size_t room)
 {
@@ -466,6 +478,8 @@ size_t shard_next(struct shard *s, uint32_t node, unsigned char *bytes,
     assert(node < s->opt.nodes && room >= shard_frame_bytes(s));
     if (node == s->opt.control && s->dones)
         return send_done(s, bytes, room);
+    if (n->applied_due) /* before any row that holds it */
+        return send_applied(s, n, bytes, room);
     if (n->taken_due)
         return shard_sums_tell(s, n, bytes, room);
     if (find_answer(s, n, &index, &holds))
@@ -489,6 +503,7 @@ bool shard_has_next(struct shard *s, uint32_t node)
 
     assert(node < s->opt.nodes);
     return (control && (s->dones || s->drained_due)) || n->any_clock_due ||
-           n->taken_due || table_with_due(s, n) < s->opt.tables ||
+           n->taken_due || n->applied_due ||
+           table_with_due(s, n) < s->opt.tables ||
            find_answer(s, n, &index, &holds);
 }

@@ -233,7 +233,7 @@ size_t shard_next_early(struct shard *s, uint32_t node, enum priority p,
     uint32_t begin = n->early_table;
 
     assert(node < s->opt.nodes && room >= shard_frame_bytes(s));
-    if (!s->early || !s->running || shard_versions_full(s))
+    if (!s->early || !s->running || n->applied_due || shard_versions_full(s))
         return 0;
     for (uint32_t i = 0; i < s->opt.tables; i++) {
         uint32_t table = (begin + i) % s->opt.tables;

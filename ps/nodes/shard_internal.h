@@ -73,6 +73,10 @@ struct shard_node {
     bool unlimited_due;  /* ... or that there is no limit now */
     bool half;           /* wants FRAME_F16 */
     uint64_t row_frames; /* FRAME_ROWS sent in this slice */
+    /* UPDATE frames that were taken, since the start; and whether it waits to
+     * hear of one: of a table whose sums it keeps until then. */
+    uint64_t updates;
+    bool applied_due;
 };
 
 struct shard {

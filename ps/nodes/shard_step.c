@@ -1,6 +1,7 @@
 /* Steps of a shard: each frame that comes, checked and carried out. */
 #include "base/mem.h"
 #include "ps/nodes/alike.h"
+#include "ps/nodes/own_sums.h"
 #include "ps/nodes/shard.h"
 #include "ps/nodes/shard_internal.h"
 
@@ -230,10 +231,14 @@ static enum err take_update(struct shard *s, const struct frame *f,
 
     if (err)
         return err;
-    if (s->opt.consistency->barrier)
+    s->node[f->from].updates++;
+    if (s->opt.consistency->barrier) {
         shard_sums_keep(s, f);
-    else
-        apply_now(s, f);
+        return ERR_OK;
+    }
+    apply_now(s, f);
+    s->node[f->from].applied_due |=
+        own_sums_are_kept(s->table[f->table].t, false);
     return ERR_OK;
 }
 

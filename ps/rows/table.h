@@ -73,6 +73,11 @@ static inline bool table_is_shared(const struct table *t)
 }
 
 /* MLT_OWN_CLOCK. */
+static inline bool table_reads_own(const struct table *t)
+{
+    return t->flags & MLT_READ_MY_WRITES;
+}
+
 static inline bool table_has_own_clock(const struct table *t)
 {
     return t->flags & MLT_OWN_CLOCK;

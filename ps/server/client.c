@@ -216,11 +216,13 @@ int mlt_get_rows(struct mlt_worker *w, mlt_table table, size_t n,
     struct worker_view *v = view_of(w, table, 0);
     struct peers *peers = w->ps->peers;
 
-    if (peers && !v->mine && v->table->access != MLT_LOCAL) {
+    if (peers && v->table->access != MLT_LOCAL) {
         int err = peers->ops->get_rows(peers, w, v, n, rows, out);
 
         if (err)
             return err;
+        for (size_t i = 0; i < n && v->mine; i++)
+            out[i] = row_with_mine(v, rows[i], out[i]);
     } else if (v->in_place) {
         find_rows(w, v, n, rows, out);
     } else if (v->table->access == MLT_EXCLUSIVE) {

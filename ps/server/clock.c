@@ -1,5 +1,6 @@
 #include "ps/server/clock.h"
 
+#include "ps/rows/rule.h"
 #include "ps/server/apply.h"
 #include "ps/server/ask.h"
 #include "ps/server/core.h"
@@ -124,6 +125,24 @@ static void apply_what_all_ended(struct mlt_worker *w)
             apply_once(w, t);
 }
 
+/* Copies of a table with MLT_READ_MY_WRITES, all taken before these updates
+ * were applied, hold them from now on. */
+static void keep_own(struct worker_view *v)
+{
+    const struct update *own = &v->update;
+    struct update_walk walk;
+    uint64_t row;
+
+    if (!v->mine || !v->copy)
+        return;
+    update_walk_init(&walk, 0, v->rows);
+    while (update_walk_next(&walk, &own, 1, &row))
+        if (slots_has(&v->slots, row))
+            rule_accumulate(table_value_type(v->table), table_width(v->table),
+                            v->copy + slots_of(&v->slots, row) * v->value_bytes,
+                            update_row(own, row));
+}
+
 static void end_early(struct mlt_worker *w, mlt_table table)
 {
     const struct mlt_ps *ps = w->ps;
@@ -140,6 +159,7 @@ static void end_early(struct mlt_worker *w, mlt_table table)
         return;
     }
     apply_everywhere(w, table);
+    keep_own(v);
     begin_clock(w, table);
     v->ended = true;
     count_own_clock(w, table);
@@ -156,6 +176,7 @@ static void end_without_barrier(struct mlt_worker *w, mlt_table table)
                   table_name(v->table));
     if (!v->ended) {
         apply_everywhere(w, table);
+        keep_own(v);
         if (v->own_clock)
             count_own_clock(w, table);
     }

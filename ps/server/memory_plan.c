@@ -72,7 +72,7 @@ bool memory_has_copies(const struct mlt_ps *ps, const struct table *t)
 {
     bool direct = ps->shape.all_workers == 1 || ps->shape.consistency->barrier;
     bool alone = ps->shape.nodes > 1 && ps->shape.workers == 1 &&
-                 !ps->shape.consistency->pushes;
+                 !ps->shape.consistency->pushes && !table_reads_own(t);
 
     return t->access == MLT_SHARED && !direct && !alone;
 }

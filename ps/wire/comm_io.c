@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "ps/nodes/own_sums.h"
 #include "ps/nodes/sum_stream.h"
 #include "ps/server/memory_plan.h"
 #include "ps/wire/comm_internal_io.h"
@@ -204,6 +205,29 @@ static void comm_close(struct peers *p)
 
 /* ---- cores --------------------------------------------------------------- */
 
+/* A row in the cache: its values, their clock, and where own sums of it are. */
+static uint32_t cached_bytes(const struct ps_shape *shape,
+                             const struct table *t)
+{
+    bool own = own_sums_are_kept(t, shape->consistency->barrier);
+
+    return t->value_bytes + (uint32_t)sizeof(int64_t) +
+           (own ? (uint32_t)sizeof(uint32_t) : 0);
+}
+
+/* Own sums that have left for all the shards. */
+static uint64_t memory_of_own(const struct ps_shape *shape,
+                              const struct table *t)
+{
+    uint64_t bytes = 0, first, count;
+
+    for (uint32_t node = 0; node < shape->nodes; node++) {
+        shard_part(t, shape->nodes, shape->workers, node, &first, &count);
+        bytes += own_sums_bytes(t, own_sums_room(t, count, shape->workers));
+    }
+    return bytes;
+}
+
 /* The cache holds the rows that the node's workers read, the shard the sums of
  * all other nodes for its part. */
 static void comm_bytes(const struct ps_shape *shape, double touched,
@@ -217,8 +241,10 @@ static void comm_bytes(const struct ps_shape *shape, double touched,
 
         if (t->access == MLT_LOCAL)
             continue;
-        m->caches += memory_of_rows(t->rows, t->value_bytes + sizeof(int64_t),
-                                    by_any, table_is_small(t)) +
+        if (own_sums_are_kept(t, shape->consistency->barrier))
+            m->caches += memory_of_own(shape, t);
+        m->caches += memory_of_rows(t->rows, cached_bytes(shape, t), by_any,
+                                    table_is_small(t)) +
                      t->rows / 8 * (shape->workers + 3);
         if (t->access == MLT_SHARED && shape->consistency->barrier)
             m->sums += memory_of_sums(shape, t, touched);

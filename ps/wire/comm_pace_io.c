@@ -88,6 +88,7 @@ static void charge(struct comm *c, const struct frame *f, size_t n)
     case FRAME_ROWS:
     case FRAME_CLOCKS:
     case FRAME_TAKEN:
+    case FRAME_APPLIED:
         manager_charge(&c->manager, MANAGER_SERVER, n, now);
         break;
     default:

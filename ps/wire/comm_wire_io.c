@@ -156,6 +156,7 @@ enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault)
     case FRAME_ROWS:
     case FRAME_CLOCKS:
     case FRAME_TAKEN:
+    case FRAME_APPLIED:
         return cache_step(c->cache, f, fault);
     case FRAME_CUT:
     case FRAME_HOLD:

@@ -38,6 +38,8 @@ static void open_world(struct cache_world *w, struct bytes_in *in)
 
     opt.stream_bytes = in->left % 2;
     two_tables_open(w->table, in, 0);
+    if (in->left / 2 % 2)
+        w->table[0].flags |= MLT_READ_MY_WRITES;
     for (int i = 0; i < FUZZ_WORKERS; i++) {
         w->drained[i] = true;
         for (int t = 0; t < FUZZ_TABLES; t++) {
@@ -85,6 +87,8 @@ static struct frame almost(struct cache_world *w, struct bytes_in *in)
         f.from = (uint32_t)in_number(in);
     if (odd & 64)
         f.kind = FRAME_TAKEN, f.through = in_number(in);
+    if (odd & 128)
+        f.kind = FRAME_APPLIED, f.through = in_below(in, 9);
     return f;
 }
 

@@ -912,6 +912,7 @@ static void take_frame(struct cluster *c, struct sim_node *n,
     case FRAME_ROWS:
     case FRAME_CLOCKS:
     case FRAME_TAKEN:
+    case FRAME_APPLIED:
         err = cache_step(n->cache, f, &fault);
         break;
     case FRAME_DONE:
@@ -995,6 +996,12 @@ static void step(struct cluster *c)
 
 /* ---- a world ------------------------------------------------------------- */
 
+/* Of three quarters of the clusters, one of the tables that count, or both. */
+static bool reads_own(const struct cluster *c, uint32_t table)
+{
+    return table < ORACLE_COUNTERS && rng_mix(c->seed, 17) >> table & 1;
+}
+
 static void make_table(struct cluster *c, uint32_t index)
 {
     static const enum mlt_type types[] = {MLT_I32, MLT_F64, MLT_F32};
@@ -1009,7 +1016,8 @@ static void make_table(struct cluster *c, uint32_t index)
         .rule = !learns            ? "add"
                 : c->seed % 3 == 0 ? "adarevision"
                                    : "sgd",
-        .flags = index > 0 && chance(c, 0.4) ? MLT_OWN_CLOCK : 0,
+        .flags = (index > 0 && chance(c, 0.4) ? MLT_OWN_CLOCK : 0) |
+                 (reads_own(c, index) ? MLT_READ_MY_WRITES : 0),
         .chunk_bytes = (uint32_t)(1 + below(c, 2000)),
     };
 

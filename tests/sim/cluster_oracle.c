@@ -286,7 +286,7 @@ static bool allowed_of(const struct oracle *o, uint32_t w, uint32_t table,
     const int64_t *added = added_by(o, w, table, row);
     int64_t sum = o->branch[o->active].count[table][row * o->workers + w];
 
-    if (o->partial)
+    if (o->partial && !(o->table[table].flags & MLT_READ_MY_WRITES))
         return holds_a_part(o, added, sum, value, least);
     for (int64_t i = 0; i <= ORACLE_CLOCKS_MAX; i++) {
         /* sum: all of clocks below base + i */
@@ -324,8 +324,10 @@ bool oracle_allows(const struct oracle *o, uint32_t worker, uint32_t table,
     }
     for (uint32_t w = 0; w < o->workers; w++) {
         int64_t value = number(t, values, w);
+        bool own = w == worker && t->flags & MLT_READ_MY_WRITES;
 
-        if (allowed_of(o, w, table, row, value, least, o->model->barrier))
+        if (allowed_of(o, w, table, row, value, own ? clock : least,
+                       own || o->model->barrier))
             continue;
         snprintf(why, size,
                  "worker %u at clock %" PRId64 " reads row %" PRIu64

@@ -371,6 +371,7 @@ static void take_frame(struct virtual *v, uint32_t to, const struct frame *f)
         break;
     case FRAME_ROWS:
     case FRAME_CLOCKS:
+    case FRAME_APPLIED:
         err = cache_step(n->cache, f, &fault);
         break;
     case FRAME_DRAINED:

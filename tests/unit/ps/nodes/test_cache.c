@@ -489,6 +489,10 @@ static void cache_refuses_what_cannot_be(void **state)
     assert_int_equal(give(&w, f, 1, &clock, &fault), ERR_PROTO);
     f.kind = FRAME_DRAINED;
     assert_int_equal(give(&w, f, 0, NULL, &fault), ERR_PROTO);
+    f = of_shard(FRAME_APPLIED, 1, 0);
+    f.through = 1;
+    assert_int_equal(give(&w, f, 0, NULL, &fault), ERR_PROTO);
+    assert_non_null(strstr(fault.text, "applied"));
     assert_true(read_row(&w, 0, 4, NULL) == -1);
     assert_true(cache_stats(w.cache).answers == 0);
     close_world(&w);

@@ -37,6 +37,9 @@ static struct frame sample(enum frame_kind kind)
         f.clock = -2;
         f.through = kind == FRAME_UPDATE ? UINT64_C(1) << 41 : 0;
         break;
+    case FRAME_APPLIED:
+        f.through = UINT64_C(1) << 43;
+        break;
     case FRAME_TAKEN:
         f.table = 1;
         f.worker = 6;

@@ -66,6 +66,62 @@ static void ssp_integer_sums_are_exact(void **state)
         }
 }
 
+/* Each worker has a column: of its own it reads all that it has added, each
+ * update once, in whatever clock that was. */
+static int read_own(struct mlt_worker *w, void *arg)
+{
+    unsigned self = mlt_worker_index(w);
+    int32_t one[WIDTH] = {0}, added[ROWS] = {0};
+
+    (void)arg;
+    one[self] = 1;
+    for (int clock = 0; clock < CLOCKS; clock++) {
+        for (uint64_t r = 0; r < ROWS; r++) {
+            const int32_t *x =
+                r % 3 && (int)(r % 5) > clock % 5 ? NULL : mlt_get_row(w, 0, r);
+
+            if (x && x[self] != added[r])
+                return ERR_APP;
+            for (int i = 0; i < 2 && r % 4; i++) {
+                mlt_inc_row(w, 0, r, one);
+                added[r]++;
+                x = mlt_get_row(w, 0, r);
+                if (!x || x[self] != added[r])
+                    return x ? ERR_INVAL : ERR_CANCELED;
+            }
+        }
+        if (clock % 4 == 2 && mlt_clock_table(w, 0))
+            return ERR_CANCELED;
+        if (mlt_clock(w))
+            return ERR_CANCELED;
+    }
+    return 0;
+}
+
+/* MLT_READ_MY_WRITES under every model, whatever copies a worker keeps; in a
+ * second slice too, of a branch as it was before the first. */
+static void ssp_reads_hold_all_own_updates(void **state)
+{
+    (void)state;
+    for (int m = 0; m < 4; m++)
+        for (unsigned workers = 1; workers <= 4; workers += 3)
+            for (int own_clock = 0; own_clock < 2; own_clock++) {
+                struct mlt_ps *ps = fixture_ps(workers, models[m], "add");
+                uint32_t child;
+
+                fixture_table(ps, "counts", MLT_I32, MLT_SHARED,
+                              MLT_READ_MY_WRITES |
+                                  (own_clock ? MLT_OWN_CLOCK : 0u));
+                fixture_start(ps);
+                assert_int_equal(mlt_ps_set_staleness(ps, 3), 0);
+                assert_int_equal(mlt_ps_fork(ps, 0, &child), 0);
+                fixture_run(ps, read_own, NULL, 0);
+                assert_int_equal(mlt_ps_switch(ps, child), 0);
+                fixture_run(ps, read_own, NULL, 0);
+                mlt_ps_free(ps);
+            }
+}
+
 enum { CHUNKS = 1024, CHUNK_ROWS = 4, CHUNK_WIDTH = 4 };
 
 /* Writes to every fourth chunk, whosever it is. */
@@ -368,6 +424,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ssp_integer_sums_are_exact),
+        cmocka_unit_test(ssp_reads_hold_all_own_updates),
         cmocka_unit_test(ssp_chunks_of_a_shard_are_copied_one_at_a_time),
         cmocka_unit_test(ssp_no_read_is_staler_than_its_bound),
         cmocka_unit_test(ssp_runs_ahead_by_its_staleness_and_waits),
