@@ -47,6 +47,8 @@
       "the node ends")                                                         \
     X(TUNER_BEAT, 30000, "a sign of the tuner's machine, over tcp",            \
       "the connection is lost")                                                \
+    X(SSH, 15000, "a host that `ssh` is to reach, or a sign of life of it",    \
+      "its node is lost")                                                      \
     X(NODE_LINGER, 1000, "a node's last messages to leave",                    \
       "they are dropped")                                                      \
     X(NODE_GRACE, 3000, "what a node still does when it is to end",            \
@@ -57,6 +59,9 @@
     X(NODES_MEET, 3600000, "the nodes of a run to find one another",           \
       "they end; the run ends")                                                \
     X(NODES_HELLO, 3600000, "each node's first word to the others", "it ends") \
+    X(NODES_REACH, 60000,                                                      \
+      "the first connection of two nodes that have met, over tcp",             \
+      "both end, and are started again")                                       \
     X(NODES_AGAIN, 1000,                                                       \
       "a lost connection of two nodes to come back; over tcp where it is "     \
       "refused",                                                               \

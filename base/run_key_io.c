@@ -138,6 +138,12 @@ enum err run_key_find(struct run_key *out, struct fault *f)
     return err;
 }
 
+enum err run_key_read(const char *text, struct run_key *out, struct fault *f)
+{
+    assert(text && out);
+    return read_key(text, "the run's key", out, f);
+}
+
 static bool is_tcp(const char *endpoint)
 {
     return strncmp(endpoint, "tcp://", 6) == 0;

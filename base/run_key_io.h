@@ -38,6 +38,10 @@ enum err run_key_make(char out[RUN_KEY_LEN + 1], struct fault *f);
  * call then comes before any thread. */
 enum err run_key_find(struct run_key *out, struct fault *f);
 
+/* The key that @text is, as run_key_make writes it. Errors: ERR_INVAL,
+ * ERR_UNSUPPORTED, in words. */
+enum err run_key_read(const char *text, struct run_key *out, struct fault *f);
+
 /* Whether processes of other machines reach the ZeroMQ endpoint @endpoint:
  * "tcp://" with any host but loopback's. */
 bool run_key_is_outside(const char *endpoint);

@@ -3,6 +3,7 @@
 #include "base/deadlines.h"
 #include "base/mem.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
@@ -11,7 +12,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Whoever leaves last, who asks or the thread, frees it. */
 struct lookup {
@@ -163,4 +166,37 @@ enum err lookup_host(const char *host, const char *port,
         return await(l, &until, seconds, out, f);
     free_lookup(l);
     return fault_errno(f, ERR_NOMEM, code, "a thread to look up %.100s", host);
+}
+
+enum err lookup_source(const struct sockaddr_in *to, char out[INET_ADDRSTRLEN],
+                       struct fault *f)
+{
+    struct sockaddr_in own = {0};
+    socklen_t size = sizeof(own);
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    enum err err = ERR_OK;
+
+    assert(to && out);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)to, sizeof(*to)) != 0 ||
+        getsockname(fd, (struct sockaddr *)&own, &size) != 0 ||
+        !inet_ntop(AF_INET, &own.sin_addr, out, INET_ADDRSTRLEN))
+        err = fault_set(f, ERR_IO, "%s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return err;
+}
+
+enum err lookup_source_to(const char *host, char out[INET_ADDRSTRLEN],
+                          struct fault *f)
+{
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
+    struct sockaddr_in to;
+    struct addrinfo *found;
+    enum err err = lookup_host(host, "9", &hints, INFINITY, &found, f);
+
+    if (err)
+        return err;
+    memcpy(&to, found->ai_addr, sizeof(to));
+    freeaddrinfo(found);
+    return lookup_source(&to, out, f);
 }

@@ -6,6 +6,7 @@
 #include "base/fault.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 
 enum { LOOKUP_HOST_MAX = 256, LOOKUP_PORT_MAX = 8 };
 
@@ -19,5 +20,16 @@ enum { LOOKUP_HOST_MAX = 256, LOOKUP_PORT_MAX = 8 };
 enum err lookup_host(const char *host, const char *port,
                      const struct addrinfo *hints, double most_s,
                      struct addrinfo **out, struct fault *f);
+
+/* The address of this machine from which @to is reached, as text: what a
+ * datagram would be sent from. Nothing is sent. Errors: ERR_IO there is no way
+ * to it, with the system's reason. */
+enum err lookup_source(const struct sockaddr_in *to, char out[INET_ADDRSTRLEN],
+                       struct fault *f);
+
+/* The same for a host by name, looked up as lookup_host does. Errors: its own,
+ * and ERR_IO. */
+enum err lookup_source_to(const char *host, char out[INET_ADDRSTRLEN],
+                          struct fault *f);
 
 #endif

@@ -57,8 +57,10 @@ static enum err complete(struct config_parse *p)
     static const char *const searchers[] = {"tpe", "random"};
     const struct registry *r = p->env->registry;
     bool patient = !json_at(p->root, "/stop/plateau_epochs");
-    enum err err = schema_complete(p->schema, p->root);
+    enum err err = config_cluster_nodes(p);
 
+    if (!err)
+        err = schema_complete(p->schema, p->root);
     if (!err)
         err = put_absent(p, "/cluster/workers", json_integer(p->env->cores));
     if (!err)
@@ -424,6 +426,7 @@ static enum err parse_all(struct config_parse *p,
     read_api(p);
     read_hooks(p);
     read_text(p);
+    config_cluster(p);
     forget_ps(p);
     err = read_tunables(p);
     if (!err)

@@ -53,6 +53,16 @@ enum err config_program(struct config_parse *p);
  * anything is made of them. After the limit was read. */
 void config_data(struct config_parse *p);
 
+/* ---- config_cluster.c: where nodes are started --------------------------- */
+
+/* Puts in as many nodes as there are hosts, unless a number was given; before
+ * defaults are. Errors: ERR_NOMEM. */
+enum err config_cluster_nodes(struct config_parse *p);
+
+/* Complains of hosts and programs that do not fit to the launcher; after the
+ * app was found. */
+void config_cluster(struct config_parse *p);
+
 /* ---- config_warm.c: what earlier runs found ------------------------------ */
 
 /* Reads what `tuner.warm_start` says, once the space is there. Complains of

@@ -37,14 +37,32 @@ static const struct config_field fields[] = {
     {.path = "cluster.launcher",
      .type = CONFIG_STRING,
      .fallback = "\"local\"",
-     .choices = "local",
-     .help = "how nodes are started"},
+     .choices = "local|ssh|slurm",
+     .help = "how nodes are started: on this machine, on hosts by ssh, or by "
+             "srun inside an allocation of Slurm"},
+    {.path = "cluster.hosts",
+     .type = CONFIG_ANY,
+     .schema = "{\"type\": \"array\", \"minItems\": 1, \"maxItems\": 64,"
+               " \"items\": {\"type\": \"string\", \"minLength\": 1,"
+               " \"maxLength\": 255}}",
+     .help = "where ssh starts nodes, in turn: HOST or USER@HOST"},
+    {.path = "cluster.command",
+     .type = CONFIG_STRING,
+     .schema = "{\"minLength\": 1, \"maxLength\": 255}",
+     .help = "the program mltune on the hosts; what their PATH has unless "
+             "given"},
+    {.path = "cluster.address",
+     .type = CONFIG_STRING,
+     .schema = "{\"minLength\": 1, \"maxLength\": 255}",
+     .help = "this machine's address for nodes on others, or address:port; the "
+             "one on the way to the hosts, at any port, unless given"},
     {.path = "cluster.nodes",
      .type = CONFIG_INT,
      .fallback = "1",
      .min = 1,
      .max = KEEPER_NODES_MAX,
-     .help = "processes that train, each with its part of the parameters"},
+     .help = "processes that train, each with its part of the parameters; with "
+             "ssh and slurm as many as hosts unless given"},
     {.path = "cluster.workers",
      .type = CONFIG_INT,
      .min = 1,

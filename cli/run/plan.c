@@ -1,5 +1,6 @@
 #include "cli/run/plan.h"
 
+#include "base/json/json.h"
 #include "base/text.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -10,6 +11,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* One value of a tunable: its text, or its number. */
@@ -127,6 +129,18 @@ static void print_tuner(const struct run_config *c)
     printf("\n");
 }
 
+static const char *where_nodes_run(const struct run_config *c)
+{
+    const char *launcher =
+        json_string_value(json_at(c->effective, "/cluster/launcher"));
+
+    if (launcher && strcmp(launcher, "ssh") == 0)
+        return "on hosts by ssh";
+    if (launcher && strcmp(launcher, "slurm") == 0)
+        return "on hosts of the allocation";
+    return "on this machine";
+}
+
 int plan_print(const struct run_config *c, bool json)
 {
     const char *data =
@@ -145,9 +159,9 @@ int plan_print(const struct run_config *c, bool json)
         progress_setting(c->app_settings, setting, sizeof(setting));
         printf("          %s\n", setting);
     }
-    printf("cluster   %u node%s, %u worker%s%s, on this machine\n", c->nodes,
+    printf("cluster   %u node%s, %u worker%s%s, %s\n", c->nodes,
            c->nodes == 1 ? "" : "s", c->workers, c->workers == 1 ? "" : "s",
-           c->nodes == 1 ? "" : " each");
+           c->nodes == 1 ? "" : " each", where_nodes_run(c));
     if (!config_is_program(c))
         printf("ps        rule %s%s%s, consistency %s%s%s\n",
                c->update_rule->name, c->rule ? " of your own: " : "",

@@ -159,75 +159,7 @@ static void take_notice(void *ctx, const char *text)
     progress_note(&s->progress, text);
 }
 
-/* ---- the training system's processes ------------------------------------- */
-
-static enum err node_log(const struct session *s, unsigned node,
-                         char out[FILE_PATH_MAX], struct fault *f)
-{
-    char name[32];
-
-    snprintf(name, sizeof(name), "node-%u.log", node);
-    return file_join(out, s->folder.path, name, f);
-}
-
-static enum err launch_node(struct session *s, unsigned node, struct fault *f)
-{
-    char path[FILE_PATH_MAX];
-    struct launch launch = {.log_path = path,
-                            .program = s->o->program,
-                            .run = s->folder.id,
-                            .node = node,
-                            .nodes = s->nodes,
-                            .port = s->port,
-                            .meet = s->nodes > 1 ? s->meet : NULL,
-                            .key = s->nodes > 1 ? s->key : NULL,
-                            .endpoint = s->socket.endpoint,
-                            .verbose = s->o->verbose};
-    enum err err = node_log(s, node, path, f);
-
-    return err ? err : launcher_start(&s->node[node], &launch, f);
-}
-
-/* A new folder for each start, beside the control socket: what nodes that were
- * killed left in it is not met again. */
-static enum err make_meet(struct session *s, struct fault *f)
-{
-    char name[32];
-    enum err err = ERR_OK;
-
-    if (s->meet[0])
-        err = folder_remove(s->meet, f);
-    snprintf(name, sizeof(name), "m%u", ++s->starts);
-    if (!err)
-        err = file_join(s->meet, s->socket.folder, name, f);
-    return err ? err : folder_make(s->meet, f);
-}
-
-static enum err launch_nodes(struct session *s, struct fault *f)
-{
-    enum err err = s->nodes > 1 ? make_meet(s, f) : ERR_OK;
-
-    session_memory_begin(s);
-    if (!err && s->nodes > 1)
-        err = run_key_make(s->key, f);
-    if (!err && s->nodes > 1 && s->o->program)
-        err = launcher_free_port(&s->port, f);
-    for (unsigned i = 0; i < s->nodes && !err; i++)
-        err = launch_node(s, i, f);
-    if (err)
-        launcher_stop(s->node, s->nodes, 0, -1);
-    return err;
-}
-
-static enum err start_nodes(struct session *s, struct fault *f)
-{
-    const json_t *nodes = json_at(s->o->config, "/cluster/nodes");
-    enum err err = socket_open(&s->socket, s->folder.path, f);
-
-    s->nodes = json_is_integer(nodes) ? (unsigned)json_integer_value(nodes) : 1;
-    assert(s->nodes >= 1 && s->nodes <= KEEPER_NODES_MAX);
-    return err ? err : launch_nodes(s, f);
-}
+/* ---- last words ---------------------------------------------------------- */
 
 /* A program's are in the record of the end, those of the process that is at
  * fault. */
@@ -262,7 +194,7 @@ static void last_words(const struct session *s)
     if (!s->result.node_lost || s->o->program)
         return;
     for (unsigned i = 0; i < s->nodes; i++) {
-        if (node_log(s, i, path, NULL) != ERR_OK)
+        if (session_node_log(s, i, path, NULL) != ERR_OK)
             continue;
         launcher_last_words(&s->node[i], words, sizeof(words));
         if (words[0] && s->nodes == 1)
@@ -381,7 +313,7 @@ static enum err take_restart(void *ctx, const char *reason, unsigned restarts,
     err = make_tuner(s, restarts, &tuner, f);
     if (err)
         return err;
-    err = launch_nodes(s, f);
+    err = session_launch_nodes(s, f);
     if (err) {
         tuner_free(tuner);
         return err;
@@ -486,7 +418,7 @@ static enum err set_up(struct session *s, struct fault *f)
     if (!err)
         err = session_reopen(s, f);
     if (!err)
-        err = start_nodes(s, f);
+        err = session_start_nodes(s, f);
     return err;
 }
 
@@ -543,6 +475,7 @@ static void run_loop(struct session *s)
                   .notice = take_notice,
                   .keep = take_time,
                   .restart = take_restart,
+                  .again = session_launch_again,
                   .model = session_complete_model},
     };
 
@@ -870,6 +803,7 @@ static void tear_down(struct session *s)
         console_error("run %s is left: %s", id, f.text);
     checkpoint_start_deinit(&s->kept.start);
     json_decref(s->lowered);
+    mem_free(s->cluster.host);
     history_deinit(&s->history);
     signals_close(s->signal_fd);
     talk_hurry(false);

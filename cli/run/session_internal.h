@@ -6,6 +6,7 @@
 #include "api/http/token_io.h"
 #include "api/service/server_io.h"
 #include "api/view/view.h"
+#include "base/host/lookup_io.h"
 #include "base/run_key_io.h"
 #include "cli/basics/progress.h"
 #include "cli/run/hooks.h"
@@ -56,6 +57,12 @@ struct session {
     bool logs_grow;         /* that they cannot be cut was told */
     uint16_t port;          /* where programs may meet, of this start */
     char meet[FILE_PATH_MAX];
+    struct session_cluster {
+        const struct engine *engine;   /* that starts the nodes */
+        char address[LOOKUP_HOST_MAX]; /* where those elsewhere find us */
+        unsigned hosts;
+        char (*host)[ENGINE_HOST_MAX]; /* [hosts] in turn for nodes; owned */
+    } cluster;
     struct msg config; /* for the nodes; its members are borrowed */
     json_t *lowered;   /* owned: o->config with a lower memory.limit; or NULL */
     uint64_t oom_kills;        /* by the kernel, when the nodes were started */
@@ -115,6 +122,22 @@ void session_kept_end(struct session *s);
 
 /* A sign of life, and logs are kept within their bound: about once a second. */
 void session_beat(struct session *s);
+
+/* Its training system's processes (session_nodes.c). */
+
+/* Where they are started, and the socket by which they find the tuner; starts
+ * them. Errors: with the reason; then none runs. */
+enum err session_start_nodes(struct session *s, struct fault *f);
+
+/* Starts all anew, with another key; none runs. Errors: as above. */
+enum err session_launch_nodes(struct session *s, struct fault *f);
+
+/* loop_hooks.again. */
+enum err session_launch_again(void *ctx, uint32_t node, struct fault *f);
+
+/* The file that process @node writes into. Errors: ERR_LIMIT. */
+enum err session_node_log(const struct session *s, unsigned node,
+                          char out[FILE_PATH_MAX], struct fault *f);
 
 /* Its hooks (session_hooks.c). */
 

@@ -231,18 +231,36 @@ static const char no_program[] =
     "(mltune serve --allow-programs)";
 
 /* Where an app is a program or a shared object, a consistency model or an
- * update rule is one, and a program that is started beside it. */
+ * update rule is one, a program that is started beside it, and programs on
+ * other machines. */
 static const struct {
-    const char *pointer, *expected;
+    const char *pointer, *expected, *allowed;
 } foreign[] = {
-    {"/app/command", "the name of an app that is built in"},
-    {"/app/plugin", "the name of an app that is built in"},
+    {"/app/command", "the name of an app that is built in", NULL},
+    {"/app/plugin", "the name of an app that is built in", NULL},
     {"/ps/consistency/plugin",
-     "the name of a consistency model that is built in"},
-    {"/ps/update_rule/plugin", "the name of an update rule that is built in"},
-    {"/hooks/command", "no hook"}};
+     "the name of a consistency model that is built in", NULL},
+    {"/ps/update_rule/plugin", "the name of an update rule that is built in",
+     NULL},
+    {"/hooks/command", "no hook", NULL},
+    {"/cluster/launcher", "local", "local"},
+    {"/cluster/hosts", "no hosts", NULL},
+    {"/cluster/command", "no command", NULL},
+    {"/cluster/address", "no address", NULL},
+};
 
 enum { FOREIGN = sizeof(foreign) / sizeof(*foreign) };
+
+/* What @config has at a place of that table; NULL: nothing that is foreign. */
+static const json_t *foreign_at(const json_t *config, size_t i)
+{
+    const json_t *value = json_at(config, foreign[i].pointer);
+    const char *text = json_string_value(value);
+
+    return text && foreign[i].allowed && strcmp(text, foreign[i].allowed) == 0
+               ? NULL
+               : value;
+}
 
 bool intake_allows(const struct intake *in, const json_t *config)
 {
@@ -250,7 +268,7 @@ bool intake_allows(const struct intake *in, const json_t *config)
 
     assert(in && config);
     for (size_t i = 0; i < FOREIGN && !in->programs; i++)
-        if (json_at(config, foreign[i].pointer))
+        if (foreign_at(config, i))
             return false;
     if (url && (!is_allowed_host(in, url) ||
                 (json_is_true(json_at(config, "/hooks/private")) &&
@@ -267,7 +285,7 @@ static bool is_forbidden(const struct intake *in, const json_t *root,
     bool found = false;
 
     for (size_t i = 0; i < FOREIGN && !in->programs; i++) {
-        const json_t *value = json_at(root, foreign[i].pointer);
+        const json_t *value = foreign_at(root, i);
 
         if (!value)
             continue;

@@ -1,6 +1,7 @@
 /* `mltune node`: a training node; started by launchers, not by people. */
 #include "ps/node/node_io.h"
 
+#include "base/host/lookup_io.h"
 #include "base/log.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -9,7 +10,10 @@
 #include "cli/basics/verbs.h"
 #include "cli/config/registry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static const char details[] =
     "Connects to a tuner's control socket and trains as it is told. The tuner "
@@ -37,9 +41,56 @@ static int serve(const struct node_options *options)
     return node_exit_code(end, signal);
 }
 
+/* What only a launcher says: cluster.launcher ssh and slurm. */
+struct errands {
+    const char *version, *folder;
+};
+
+/* The machines of a run have one mltune and one file system. */
+static bool is_alike(const struct errands *e)
+{
+    char name[64] = "this machine";
+
+    if (e->version && strcmp(e->version, MLT_VERSION) != 0) {
+        console_error("this is mltune " MLT_VERSION ", the tuner's is %s: "
+                      "install one version on all hosts",
+                      e->version);
+        return false;
+    }
+    if (!e->folder || access(e->folder, R_OK | W_OK | X_OK) == 0)
+        return true;
+    if (gethostname(name, sizeof(name)) != 0)
+        name[sizeof(name) - 1] = '\0';
+    name[sizeof(name) - 1] = '\0';
+    console_error("the run's folder %s is not there on %s: all hosts need the "
+                  "state folder on a file system that they share",
+                  e->folder, name);
+    return false;
+}
+
+/* The others reach it where it reaches the tuner. */
+static bool listen_outside(struct node_options *o, char out[64])
+{
+    char host[LOOKUP_HOST_MAX], address[INET_ADDRSTRLEN];
+    struct fault f = {0};
+
+    if (!o->meet || o->listen ||
+        sscanf(o->endpoint, "tcp://%255[^:]:", host) != 1)
+        return true;
+    if (lookup_source_to(host, address, &f) != ERR_OK) {
+        console_error("no way to the tuner at %s: %s", o->endpoint, f.text);
+        return false;
+    }
+    snprintf(out, 64, "tcp://%s:*", address);
+    o->listen = out;
+    return true;
+}
+
 int verb_node(int argc, char **argv)
 {
     struct node_options o = {0};
+    struct errands e = {0};
+    char listen[64];
     struct option_uint number = {0};
     const struct option_spec options[] = {
         {"tuner", 0, OPTION_TEXT, "ENDPOINT",
@@ -58,6 +109,14 @@ int verb_node(int argc, char **argv)
          "port); by default a socket in the folder, or this machine's address "
          "on the way to node 0",
          &o.listen},
+        {"tether", 0, OPTION_FLAG, NULL,
+         "the first line of standard input is the run's key, and the node ends "
+         "when standard input does, or the connection to the tuner",
+         &o.tethered},
+        {"expect", 0, OPTION_TEXT, "VERSION",
+         "ends at once unless this is that version of mltune", &e.version},
+        {"shared", 0, OPTION_TEXT, "FOLDER",
+         "ends at once unless that folder is here", &e.folder},
     };
     const struct usage usage = {
         .verb = "node",
@@ -86,5 +145,11 @@ int verb_node(int argc, char **argv)
         return EXIT_USAGE;
     }
     o.node = (uint32_t)number.value;
+    if (!is_alike(&e))
+        return EXIT_CONFIG;
+    if (o.tethered &&
+        (setenv("MLTUNE_KEY_FILE", "-", 1) != 0 ||
+         unsetenv("MLTUNE_KEY") != 0 || !listen_outside(&o, listen)))
+        return EXIT_RUN_FAILED;
     return serve(&o);
 }

@@ -10,6 +10,7 @@
 #include <zmq.h>
 
 #include <assert.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 enum {
     BEAT_NS = NODE_NS,
     MESSAGES_MAX = 64, /* taken before anything else is looked at */
-    ITEMS_MAX = 7
+    ITEMS_MAX = 8
 };
 
 /* ---- the end ------------------------------------------------------------- */
@@ -152,6 +153,18 @@ void node_beat_now(struct node_server *s)
 
 /* ---- waiting ------------------------------------------------------------- */
 
+static void say_lost(struct node_server *s)
+{
+    char text[FAULT_TEXT_MAX];
+
+    snprintf(text, sizeof(text),
+             s->link.once && s->link.lost
+                 ? "the connection to the tuner at %.200s was lost"
+                 : "the tuner cannot be reached at %.200s",
+             s->o->endpoint);
+    node_end_with(s, NODE_END_LOST, ERR_NODE, text);
+}
+
 static void take_time(struct node_server *s)
 {
     time_ns now = clock_monotonic();
@@ -166,8 +179,7 @@ static void take_time(struct node_server *s)
     }
     node_link_watch(&s->link);
     if (node_link_lost(&s->link, now))
-        node_end_with(s, NODE_END_LOST, ERR_NODE,
-                      "the tuner cannot be reached");
+        say_lost(s);
 }
 
 static void take_signal(struct node_server *s)
@@ -178,6 +190,18 @@ static void take_signal(struct node_server *s)
         return;
     s->signal = (int)info.ssi_signo;
     node_end_with(s, NODE_END_SIGNAL, ERR_CANCELED, "ended by a signal");
+}
+
+/* Nothing comes by the tether but its end. */
+static void take_tether(struct node_server *s)
+{
+    char bytes[64];
+    ssize_t n = read(STDIN_FILENO, bytes, sizeof(bytes));
+
+    if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
+        return;
+    node_end_with(s, NODE_END_LOST, ERR_NODE,
+                  "its tuner is gone, or has let go of it");
 }
 
 static long timeout_ms(const struct node_server *s)
@@ -200,7 +224,7 @@ static void wait_and_take(struct node_server *s)
         {.socket = s->link.monitor, .events = ZMQ_POLLIN},
         {.fd = s->o->signal_fd, .events = ZMQ_POLLIN},
     };
-    int n = 3, slice = 0, job = 0, snapshot = 0, glance = 0;
+    int n = 3, slice = 0, job = 0, snapshot = 0, glance = 0, tether = 0;
 
     if (s->slice)
         item[slice = n++] = (zmq_pollitem_t){.fd = host_slice_fd(s->host),
@@ -214,10 +238,16 @@ static void wait_and_take(struct node_server *s)
     if (s->snapshot && !s->job.running)
         item[snapshot = n++] = (zmq_pollitem_t){
             .fd = ps_snapshot_fd(host_ps(s->host)), .events = ZMQ_POLLIN};
+    if (s->o->tethered)
+        item[tether = n++] =
+            (zmq_pollitem_t){.fd = STDIN_FILENO, .events = ZMQ_POLLIN};
+    assert(n <= ITEMS_MAX);
     if (zmq_poll(item, n, timeout_ms(s)) < 0)
         return;
     if (item[2].revents)
         take_signal(s);
+    if (tether && item[tether].revents)
+        take_tether(s);
     if (glance && item[glance].revents)
         node_glance_done(s);
     if (slice && item[slice].revents)
@@ -249,8 +279,8 @@ static enum err set_up(struct node_server *s)
 {
     struct msg_hello hello = {PROTO_VERSION, s->o->node, machine_cores(""),
                               getpid()};
-    enum err err =
-        node_link_open(&s->link, s->o->endpoint, s->o->node, s->fault);
+    enum err err = node_link_open(&s->link, s->o->endpoint, s->o->node,
+                                  s->o->tethered, s->fault);
 
     if (!err)
         err = job_open(&s->job, s->fault);

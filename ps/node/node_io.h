@@ -40,6 +40,9 @@ struct node_options {
     const struct mlt_app_ops *app;   /* the only one it has; NULL: the one that
                                       * the configuration names, of those or of
                                       * a shared object (app_plugin_io.h) */
+    /* The launcher is on another machine: the node ends with its standard
+     * input, and when the connection to the tuner is lost once. */
+    bool tethered;
     bool confined; /* the process is nothing but this node: it is confined
                     * where its application is of @registry */
 };

@@ -72,12 +72,13 @@ static enum err connect_all(struct node_link *l, const char *endpoint,
 }
 
 enum err node_link_open(struct node_link *l, const char *endpoint,
-                        uint32_t node, struct fault *f)
+                        uint32_t node, bool once, struct fault *f)
 {
     enum err err;
 
     assert(endpoint);
     memset(l, 0, sizeof(*l));
+    l->once = once;
     l->deadline = clock_monotonic() + (time_ns)LINK_FIRST_S * NS;
     err = connect_all(l, endpoint, node, f);
     if (err)
@@ -128,15 +129,18 @@ void node_link_watch(struct node_link *l)
     while (next_event(l, &event)) {
         bool was = l->connected;
 
-        l->connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        l->connected =
+            event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED && !(l->once && l->lost);
+        l->lost |= was && !l->connected;
         if (was && !l->connected)
-            l->deadline = clock_monotonic() + (time_ns)LINK_AGAIN_S * NS;
+            l->deadline =
+                clock_monotonic() + (l->once ? 0 : (time_ns)LINK_AGAIN_S * NS);
     }
 }
 
 bool node_link_lost(const struct node_link *l, time_ns now)
 {
-    return !l->connected && now >= l->deadline;
+    return (!l->connected && now >= l->deadline) || (l->once && l->lost);
 }
 
 static enum err take_parts(struct node_link *l, zmq_msg_t *part, bool *several)

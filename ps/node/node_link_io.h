@@ -30,15 +30,18 @@ enum {
 
 struct node_link {
     void *context, *dealer, *monitor; /* owned */
-    bool connected;
-    time_ns deadline; /* while not connected: when the tuner is gone */
+    bool once;            /* a connection that is lost is not made again */
+    bool connected, lost; /* lost: it was, at some time */
+    time_ns deadline;     /* while not connected: when the tuner is gone */
     uint64_t bytes_sent, bytes_received;
 };
 
-/* Starts to connect, as "node-N". Errors: ERR_INVAL (not an endpoint), ERR_IO,
+/* Starts to connect, as "node-N". @once: when the connection is lost the tuner
+ * is gone, however soon it may be back: what was under way then may be lost.
+ * Errors: ERR_INVAL (not an endpoint), ERR_IO,
  * with the reason. */
 enum err node_link_open(struct node_link *l, const char *endpoint,
-                        uint32_t node, struct fault *f);
+                        uint32_t node, bool once, struct fault *f);
 
 /* Waits at most LINK_LINGER_MS for messages on their way, not at all when the
  * tuner is gone. Accepts a zeroed link. */

@@ -80,6 +80,7 @@ enum err comm_connect(struct comm *c, struct fault *f)
 {
     enum err err = ERR_OK;
 
+    c->met_at = clock_monotonic();
     for (uint32_t i = 0; i < c->shape->nodes && !err; i++)
         if (i != c->shape->node)
             err = connect_peer(c, i, f);
@@ -238,6 +239,12 @@ static time_ns gone_at(const struct comm_peer *p)
            (!p->tcp || p->refused ? COMM_AGAIN_MS : COMM_BACK_MS) * MS;
 }
 
+/* All listen before any connects, so only what lies between can hinder it. */
+static time_ns reach_by(const struct comm *c)
+{
+    return c->met_at + COMM_REACH_MS * MS;
+}
+
 /* Of a network that falls silent nobody knows who closed what. */
 static void say_gone(struct comm *c, uint32_t node)
 {
@@ -266,6 +273,12 @@ static void watch_peer(struct comm *c, uint32_t node, time_ns now)
         ask(p, c->meet.peer[node].endpoint, now);
     if (p->was_connected && !p->connected && now >= gone_at(p))
         say_gone(c, node);
+    if (!p->was_connected && p->tcp && now >= reach_by(c))
+        comm_break(
+            c, ERR_NODE,
+            "node %u cannot be reached at %s: no connection within %d s; "
+            "a firewall between the machines may forbid it",
+            node, c->meet.peer[node].endpoint, COMM_REACH_MS / 1000);
     if (p->gap_by && now >= p->gap_by)
         comm_break(c, ERR_NODE, "frames of node %u were lost on the way", node);
 }
@@ -296,6 +309,8 @@ long comm_watch_ms(const struct comm *c)
     for (uint32_t i = 0; i < c->shape->nodes; i++) {
         const struct comm_peer *p = &c->peer[i];
 
+        if (p->monitor && p->tcp && !p->was_connected)
+            least = sooner(least, reach_by(c) - now);
         if (p->gap_by)
             least = sooner(least, p->gap_by - now);
         if (p->was_connected && !p->connected) {

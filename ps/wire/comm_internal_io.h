@@ -6,6 +6,7 @@
 
 #include "base/clock_io.h"
 #include "base/deadlines.h"
+#include "base/host/gate_io.h"
 #include "ps/nodes/agreement.h"
 #include "ps/nodes/cache.h"
 #include "ps/nodes/link.h"
@@ -14,7 +15,6 @@
 #include "ps/server/peers.h"
 #include "ps/server/runtime.h"
 #include "ps/wire/comm_io.h"
-#include "ps/wire/gate_io.h"
 #include "ps/wire/meet_io.h"
 
 #include <zmq.h>
@@ -39,6 +39,7 @@ enum {
     COMM_HELLO_S = DEADLINE_NODES_HELLO_MS / 1000,
     COMM_AGAIN_MS = DEADLINE_NODES_AGAIN_MS,
     COMM_BACK_MS = DEADLINE_NODES_BACK_MS,
+    COMM_REACH_MS = DEADLINE_NODES_REACH_MS,
     COMM_ASK_MS =
         250 /* between two looks whether a lost one's port is closed */
 };
@@ -104,6 +105,7 @@ struct comm {
     uint64_t layout;         /* of where this node has placed rows */
     bool stop;               /* the thread is to end */
     bool starting;           /* until all others have been heard of */
+    time_ns met_at;          /* when all had said where they listen */
     bool running;        /* until all workers of all nodes have drained here */
     bool failed_told;    /* the runtime knows that the slice has failed */
     struct fault broken; /* code ERR_OK: not */

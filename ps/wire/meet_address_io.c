@@ -83,25 +83,16 @@ static enum err find_host(const char *place, struct sockaddr_in *out,
                      place, host);
 }
 
-/* The address of this machine from which the host is reached: what a datagram
- * socket would send from. Nothing is sent. */
+/* The address of this machine from which the host is reached. */
 static enum err own_address(const char *place, char out[HOST_BYTES],
                             struct fault *f)
 {
-    struct sockaddr_in host = {0}, own;
-    socklen_t size = sizeof(own);
+    struct sockaddr_in host = {0};
+    struct fault why = {0};
     enum err err = find_host(place, &host, f);
-    int fd;
 
-    if (err)
-        return err;
-    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&host, sizeof(host)) != 0 ||
-        getsockname(fd, (struct sockaddr *)&own, &size) != 0 ||
-        !inet_ntop(AF_INET, &own.sin_addr, out, HOST_BYTES))
-        err = fault_errno(f, ERR_IO, errno, "no way to %.200s", place);
-    if (fd >= 0)
-        close(fd);
+    if (!err && lookup_source(&host, out, &why) != ERR_OK)
+        err = fault_set(f, ERR_IO, "no way to %.200s: %s", place, why.text);
     return err;
 }
 

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -186,6 +187,16 @@ static enum err name_missing(const struct meet *m, double timeout_s,
                      missing == 1 ? "is" : "are", names, m->place);
 }
 
+/* What other machines have put into a folder that they share is seen once it
+ * was opened anew (close-to-open, as NFS has it). */
+static void look_anew(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0)
+        close(fd);
+}
+
 static enum err folder_wait(struct meet *m, double timeout_s, struct fault *f)
 {
     const struct timespec pause = {.tv_nsec = LOOK_EVERY_NS};
@@ -195,6 +206,7 @@ static enum err folder_wait(struct meet *m, double timeout_s, struct fault *f)
         enum err err = read_file(m, i, f);
 
         while (err == ERR_AGAIN) {
+            look_anew(m->place);
             if (clock_monotonic() >= end)
                 return name_missing(m, timeout_s, f);
             nanosleep(&pause, NULL);

@@ -16,8 +16,8 @@
 #ifndef PS_MEET_IO_H
 #define PS_MEET_IO_H
 
+#include "base/host/gate_io.h"
 #include "base/run_key_io.h"
-#include "ps/wire/gate_io.h"
 #include "ps/wire/meet.h"
 
 enum {

@@ -59,7 +59,7 @@ ROOMS = {
                     "tuner/board tuner/core",
     "tuner/strategies": "base base/json searchers/space searchers "
                         "tuner/history tuner/board tuner/core tuner/search",
-    "tuner/shell": "base base/json base/proto base/commands tuner/history "
+    "tuner/shell": "base base/host base/json base/proto base/commands tuner/history "
                    "tuner/core",
     "api/http": "base base/json",
     "api/view": "base base/json base/proto base/commands tuner/history "

@@ -25,6 +25,12 @@ static enum err expect_ready(struct crew *w)
     return w->group ? node_group_ask(w->group, w->o.config, &leaves) : ERR_OK;
 }
 
+static void forget_tries(struct crew *w)
+{
+    for (uint32_t i = 0; i < KEEPER_NODES_MAX; i++)
+        w->start[i] = (struct crew_start){.again_s = INFINITY};
+}
+
 enum err crew_init(struct crew *w, const struct crew_options *o, double now_s)
 {
     enum err err = ERR_OK;
@@ -33,6 +39,7 @@ enum err crew_init(struct crew *w, const struct crew_options *o, double now_s)
     assert(o->node);
     *w = (struct crew){.o = *o, .held.kind = MSG_BEAT};
     keeper_init(&w->keeper, &o->keeper, now_s);
+    forget_tries(w);
     if (nodes_of(w) > 1)
         err = node_group_new(nodes_of(w), &w->group);
     return err ? err : expect_ready(w);
@@ -57,7 +64,9 @@ static void name_node(const struct crew *w, uint32_t node, char *out,
 {
     int pid = (int)w->o.node[node].process.pid;
 
-    if (w->o.keeper.program && nodes_of(w) == 1)
+    if (w->o.node[node].engine)
+        snprintf(out, size, "node %u on %s", node, w->o.node[node].host);
+    else if (w->o.keeper.program && nodes_of(w) == 1)
         snprintf(out, size, "the program (pid %d)", pid);
     else
         snprintf(out, size, "%s %u (pid %d)",
@@ -103,10 +112,70 @@ static const char *before_what(const struct crew *w, uint32_t node)
     return n->greeted ? " before it was ready" : " before it said hello";
 }
 
+/* Of several nodes the one that ends first is often one that has lost another,
+ * and says so: that other is the culprit. False: it accuses nobody. */
+static bool accuses(const struct crew *w, uint32_t node, uint32_t *other,
+                    char *out, size_t size)
+{
+    char words[2048], says[256], name[320], accused[320];
+    unsigned n;
+
+    if (nodes_of(w) == 1 || w->o.keeper.program)
+        return false;
+    launcher_last_words(&w->o.node[node], words, sizeof(words));
+    if (!engine_accused(words, &n, says, sizeof(says)) || n >= nodes_of(w) ||
+        n == node)
+        return false;
+    name_node(w, node, name, sizeof(name));
+    name_node(w, n, accused, sizeof(accused));
+    snprintf(out, size, "%s was lost; %s says: %s", accused, name, says);
+    *other = n;
+    return true;
+}
+
+/* A start that came at a bad moment is done again, some times. */
+static bool tries_again(struct crew *w, uint32_t node, double now_s)
+{
+    struct crew_start *start = &w->start[node];
+
+    if (w->keeper.node[node].greeted || w->keeper.lost ||
+        !isinf(w->keeper.lost_at_s) || w->keeper.stopping ||
+        w->keeper.leaving || start->tries >= ENGINE_TRIES_MAX ||
+        !launcher_was_busy(&w->o.node[node]))
+        return false;
+    start->tries++;
+    start->again_s = now_s + start->tries * ENGINE_PAUSE_MS * 1e-3;
+    log_event(LOG_INFO, "host_is_busy", "node=%u host=%s try=%u", node,
+              w->o.node[node].host, start->tries);
+    return true;
+}
+
+double crew_due_at(const struct crew *w)
+{
+    double at = INFINITY;
+
+    for (uint32_t i = 0; i < nodes_of(w) && !w->keeper.lost; i++)
+        at = fmin(at, w->start[i].again_s);
+    return at;
+}
+
+bool crew_due(struct crew *w, double now_s, uint32_t *node)
+{
+    for (uint32_t i = 0; i < nodes_of(w) && !w->keeper.lost; i++) {
+        if (now_s < w->start[i].again_s)
+            continue;
+        w->start[i].again_s = INFINITY;
+        *node = i;
+        return true;
+    }
+    return false;
+}
+
 void crew_check(struct crew *w, uint32_t node, double now_s)
 {
     const struct subprocess *p = &w->o.node[node].process;
-    char verdict[256], name[64], text[384];
+    char verdict[256], name[320], text[1100];
+    uint32_t culprit = node;
     bool counts;
 
     assert(node < nodes_of(w));
@@ -122,19 +191,21 @@ void crew_check(struct crew *w, uint32_t node, double now_s)
         name_node(w, node, name, sizeof(name));
         snprintf(text, sizeof(text), "%s %s%s", name, verdict,
                  before_what(w, node));
-    } else {
+    } else if (tries_again(w, node, now_s)) {
+        return;
+    } else if (!accuses(w, node, &culprit, text, sizeof(text))) {
         launcher_verdict(&w->o.node[node], text, sizeof(text));
     }
     counts = keeper_end(&w->keeper, p->code >= 0, now_s, text);
     if (counts)
-        w->culprit = node;
+        w->culprit = culprit;
     tell_loss(w, counts, text);
 }
 
 void crew_describe_end(const struct crew *w, uint32_t node, char *out,
                        size_t size)
 {
-    char verdict[256], name[64];
+    char verdict[256], name[320];
 
     assert(node < nodes_of(w));
     assert(w->o.node[node].process.ended);
@@ -203,7 +274,7 @@ void crew_end(struct crew *w, int time_ms, int hurry_fd)
 void crew_kill(struct crew *w, double now_s)
 {
     uint32_t node = w->keeper.late_node;
-    char name[64], late[128], text[256];
+    char name[320], late[128], text[512];
 
     name_node(w, node, name, sizeof(name));
     keeper_late_text(&w->keeper, late, sizeof(late));
@@ -225,6 +296,7 @@ void crew_clear(struct crew *w)
 
 enum err crew_begin_again(struct crew *w, double now_s)
 {
+    forget_tries(w);
     keeper_restarted(&w->keeper, now_s);
     return expect_ready(w);
 }
@@ -380,6 +452,9 @@ static void configure(struct crew *w, uint32_t node, double now_s)
 static uint32_t who_greets(const struct crew *w, const struct msg_hello *hello)
 {
     uint32_t i = 0;
+
+    if (w->o.node[0].engine) /* who is here has the key, of this start alone */
+        return hello->node < nodes_of(w) ? hello->node : nodes_of(w);
 
     while (i < nodes_of(w) && !launcher_has(&w->o.node[i], hello->pid))
         i++;

@@ -32,6 +32,13 @@ struct crew_options {
     struct keeper_options keeper;
 };
 
+/* How often a node elsewhere was started because its host was busy, and when it
+ * will be again; INFINITY: it will not. */
+struct crew_start {
+    unsigned tries;
+    double again_s;
+};
+
 struct crew {
     struct crew_options o;
     struct keeper keeper;
@@ -43,6 +50,7 @@ struct crew {
     bool blamed;      /* a program is at fault: nothing more is heard of it */
     bool broken;      /* a grant is: nor of what comes after that */
     uint32_t culprit; /* node that the keeper's reason is about */
+    struct crew_start start[KEEPER_NODES_MAX];
 };
 
 /* Errors: ERR_NOMEM. */
@@ -64,6 +72,12 @@ bool crew_receive(struct crew *w, double now_s, crew_hear *hear, void *ctx);
 
 /* The process of @node may have ended: its end_fd is readable. */
 void crew_check(struct crew *w, uint32_t node, double now_s);
+
+/* The next node that is to be started again by now (loop_hooks.again), since
+ * its host was busy. False: there is none. And when there will be one;
+ * INFINITY. */
+bool crew_due(struct crew *w, double now_s, uint32_t *node);
+double crew_due_at(const struct crew *w);
 
 /* The end of @node's process, which has ended: "the program (pid 7) ended
  * with exit code 1". Into @out[size]. */

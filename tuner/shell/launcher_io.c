@@ -77,6 +77,99 @@ static enum err start_own(struct node_process *p, const struct launch *launch,
     return start(p, launch, &o, f);
 }
 
+/* ---- elsewhere ----------------------------------------------------------- */
+
+/* The node's standard input, in which its key is; we keep the other end. */
+static enum err make_tether(struct node_process *p, const char *key,
+                            int *its_end, struct fault *f)
+{
+    char line[RUN_KEY_LEN + 2];
+    int end[2], n = snprintf(line, sizeof(line), "%s\n", key);
+
+    assert(n == RUN_KEY_LEN + 1);
+    if (pipe2(end, O_CLOEXEC) != 0)
+        return fault_errno(f, ERR_IO, errno, "start node %u", p->node);
+    *its_end = end[0];
+    p->tether = end[1] + 1;
+    if (write(end[1], line, (size_t)n) == n) /* an empty pipe takes it */
+        return ERR_OK;
+    return fault_errno(f, ERR_IO, errno, "start node %u", p->node);
+}
+
+static void cut_tether(struct node_process *p)
+{
+    if (p->tether)
+        close(p->tether - 1);
+    p->tether = 0;
+}
+
+static enum err start_wrapped(struct node_process *p,
+                              const struct launch *launch,
+                              struct engine_words *words, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    struct subprocess_options o = {
+        .path = path,
+        .argv = words->word,
+        .file = {SUBPROCESS_NULL, -1, -1},
+        .signals = SUBPROCESS_SIGNALS_USUAL,
+        .deaf = true,
+        .death_signal = SIGKILL,
+    };
+    enum err err;
+
+    if (!subprocess_find(p->engine->program, path, sizeof(path)))
+        return fault_set(f, ERR_NOENT,
+                         "cluster.launcher %s needs the program `%s`, which is "
+                         "not on this machine",
+                         p->engine->name, p->engine->program);
+    err = make_tether(p, launch->key, &o.file[0], f);
+    if (!err)
+        err = start(p, launch, &o, f);
+    if (o.file[0] >= 0)
+        close(o.file[0]);
+    if (err)
+        cut_tether(p);
+    return err;
+}
+
+static enum err start_elsewhere(struct node_process *p,
+                                const struct launch *launch, struct fault *f)
+{
+    char number[16];
+    char *node[20] = {(char *)launch->command,
+                      "node",
+                      "--tuner",
+                      (char *)launch->endpoint,
+                      "--node",
+                      number,
+                      "--expect",
+                      MLT_VERSION,
+                      "--tether",
+                      "--shared",
+                      (char *)launch->shared};
+    struct engine_words words = {.n = 0};
+    int n = 11;
+    enum err err;
+
+    assert(launch->host && launch->command && launch->shared && launch->key);
+    snprintf(p->host, sizeof(p->host), "%s", launch->host);
+    snprintf(p->command, sizeof(p->command), "%s", launch->command);
+    snprintf(number, sizeof(number), "%u", launch->node);
+    if (launch->meet) {
+        node[n++] = "--meet";
+        node[n++] = (char *)launch->meet;
+    }
+    if (launch->verbose)
+        node[n++] = "-v";
+    err = p->engine->wrap(launch->host, node, &words);
+    if (err)
+        return fault_set(f, err, "start node %u: %s", p->node, err_text(err));
+    err = start_wrapped(p, launch, &words, f);
+    engine_words_deinit(&words);
+    return err;
+}
+
 /* The cores that a process of several may take, or 0: the user has said it.
  * Each would take all of them, and they would wait for one another. */
 static uint32_t threads_each(uint32_t nodes)
@@ -136,6 +229,10 @@ enum err launcher_start(struct node_process *p, const struct launch *launch,
     memset(p, 0, sizeof(*p));
     p->process.end_fd = -1;
     p->node = launch->node;
+    if (launch->engine && launch->engine->program) {
+        p->engine = launch->engine;
+        return start_elsewhere(p, launch, f);
+    }
     return launch->program ? start_program(p, launch, f)
                            : start_own(p, launch, f);
 }
@@ -197,6 +294,7 @@ bool launcher_poll(struct node_process *p)
 
     if (!subprocess_poll(&p->process))
         return false;
+    cut_tether(p);
     if (!ended)
         log_end(p);
     return true;
@@ -216,9 +314,29 @@ void launcher_stop(struct node_process p[], uint32_t nodes, int grace_ms,
         of[n] = &p[i];
         live[n++] = &p[i].process;
     }
+    /* What is killed here leaves its node to itself, which then ends. */
+    for (size_t i = 0; i < n && grace_ms == 0; i++)
+        cut_tether(of[i]);
     subprocess_stop_all(live, n, grace_ms, hurry_fd);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        cut_tether(of[i]);
         log_end(of[i]);
+    }
+}
+
+static void tell_cause(const struct node_process *p, char *out, size_t size)
+{
+    char words[2048], cause[768];
+
+    assert(p->engine && p->process.ended);
+    launcher_last_words(p, words, sizeof(words));
+    if (p->process.code < 0)
+        subprocess_verdict(&p->process, cause, sizeof(cause));
+    else
+        engine_cause(p->engine, p->process.code, words, p->command, cause,
+                     sizeof(cause));
+    snprintf(out, size, "node %u on %s: %s%s", p->node, p->host,
+             p->process.code < 0 ? "its connection " : "", cause);
 }
 
 void launcher_verdict(const struct node_process *p, char *out, size_t size)
@@ -227,12 +345,27 @@ void launcher_verdict(const struct node_process *p, char *out, size_t size)
 
     assert(p->process.ended);
     assert(size > 0);
+    if (p->engine) {
+        tell_cause(p, out, size);
+        return;
+    }
     subprocess_verdict(&p->process, verdict, sizeof(verdict));
     snprintf(out, size, "node %u (pid %d) %s%s", p->node, (int)p->process.pid,
              verdict,
              p->process.code == -SIGKILL
                  ? " (by somebody, or by the kernel for want of memory)"
                  : "");
+}
+
+bool launcher_was_busy(const struct node_process *p)
+{
+    char words[2048];
+
+    if (!p->engine || !p->process.ended ||
+        p->process.code != p->engine->unreached)
+        return false;
+    launcher_last_words(p, words, sizeof(words));
+    return p->engine->busy(words);
 }
 
 void launcher_last_words(const struct node_process *p, char *out, size_t size)

@@ -627,6 +627,18 @@ static bool do_duties(struct loop *l)
     return any;
 }
 
+/* Nodes whose hosts were too busy to start them. */
+static void start_late(struct loop *l)
+{
+    const struct loop_hooks *h = &l->o->hooks;
+    struct fault f = {0};
+    uint32_t node;
+
+    while (!l->over && h->again && crew_due(&l->crew, now_s(l), &node))
+        if (h->again(h->ctx, node, &f) != ERR_OK)
+            give_up(l, &f);
+}
+
 /* ---- time ---------------------------------------------------------------- */
 
 static void take_time(struct loop *l)
@@ -640,6 +652,7 @@ static void take_time(struct loop *l)
         keeper_release(&l->crew.keeper, now_s(l));
     if (do_duties(l))
         return;
+    start_late(l);
     if (!l->crew.keeper.lost && now_s(l) >= tuner_wake_at(l->tuner))
         step(l, &event);
 }
@@ -650,6 +663,7 @@ static double due_at(const struct loop *l)
     double at = fmin(keeper_due_at(&l->crew.keeper),
                      l->left_s + DEADLINE_STOP_SNAPSHOT_MS * 1e-3);
 
+    at = fmin(at, crew_due_at(&l->crew));
     return l->crew.keeper.lost ? at : fmin(at, tuner_wake_at(l->tuner));
 }
 

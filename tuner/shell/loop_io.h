@@ -55,6 +55,9 @@ struct loop_hooks {
      * tuner is in @out, owned by the hook's side as the one before. */
     enum err (*restart)(void *ctx, const char *reason, unsigned restarts,
                         struct tuner **out, struct fault *f);
+    /* Starts @node in options.node again, whose host was too busy to do so.
+     * Optional where no node is on another machine. */
+    enum err (*again)(void *ctx, uint32_t node, struct fault *f);
 };
 
 /* All borrowed until loop_run returns. */

@@ -1,7 +1,9 @@
 #include "tuner/shell/socket_io.h"
 
+#include "base/deadlines.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/run_key_io.h"
 #include "base/subprocess_io.h"
 
 #include <assert.h>
@@ -24,6 +26,7 @@
 #define SOCKET_NAME "tuner"
 #define ELSEWHERE "/tmp"
 #define FOLDER_NAME "mltune-%ld-%d" /* process, number */
+#define OWN_NAME "ipc.tmp"          /* in the run's folder, which sweeps it */
 
 /* Longest path that fits into the system's address of a Unix socket. */
 enum { PATH_MAX_UNIX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
@@ -31,6 +34,11 @@ enum { PATH_MAX_UNIX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
 /* Names for a folder that are tried: processes before this one that had its
  * number may have left theirs behind. */
 enum { FOLDER_TRIES_MAX = 1000 };
+
+enum {
+    BEAT_MS = 2000, /* between two signs of life of a connection over TCP */
+    SILENT_MS = DEADLINE_TUNER_BEAT_MS
+};
 
 enum { UNBORN_S = 60 }; /* from a folder's making to its socket's, at most */
 
@@ -181,7 +189,7 @@ void socket_sweep(void)
 static bool make_folder(struct tuner_socket *s, const char *dir, bool own)
 {
     for (int i = 0; i < (own ? 1 : FOLDER_TRIES_MAX); i++) {
-        char name[32] = "ipc.tmp";
+        char name[32] = OWN_NAME;
         enum err err = ERR_LIMIT;
         int n;
 
@@ -234,20 +242,95 @@ static bool listen_in(struct tuner_socket *s, const char *dir, bool own)
     return false;
 }
 
-enum err socket_open(struct tuner_socket *s, const char *dir, struct fault *f)
+static enum err make_router(struct tuner_socket *s, struct fault *f)
 {
     enum err err;
 
-    assert(dir);
     memset(s, 0, sizeof(*s));
     s->context = zmq_ctx_new();
     s->router = s->context ? zmq_socket(s->context, ZMQ_ROUTER) : NULL;
-    if (!s->router) {
-        err = fault_errno(f, ERR_IO, errno, "make the control socket");
-        socket_close(s);
-        return err;
+    if (s->router) {
+        set_options(s->router);
+        return ERR_OK;
     }
-    set_options(s->router);
+    err = fault_errno(f, ERR_IO, errno, "make the control socket");
+    socket_close(s);
+    return err;
+}
+
+/* The folder is on a file system that others read: a name that was there before
+ * may be remembered by them, so what is met in has one of its own. */
+static enum err make_shared(struct tuner_socket *s, const char *dir,
+                            struct fault *f)
+{
+    enum err err = file_join(s->folder, dir, OWN_NAME, f);
+
+    if (err)
+        return err;
+    err = folder_new(s->folder, FOLDER_PRIVATE, f);
+    if (err == ERR_EXIST) {
+        folder_remove(s->folder, NULL);
+        err = folder_new(s->folder, FOLDER_PRIVATE, f);
+    }
+    if (err)
+        s->folder[0] = '\0';
+    return err;
+}
+
+static enum err bind_outside(struct tuner_socket *s, const char *address,
+                             const struct run_key *key, uint32_t nodes,
+                             struct fault *f)
+{
+    size_t size = sizeof(s->endpoint);
+    enum err err;
+
+    snprintf(s->endpoint, sizeof(s->endpoint), "tcp://%s", address);
+    err = run_key_apply(key, s->router, s->endpoint, true, f);
+    set_option(s->router, ZMQ_HEARTBEAT_IVL, BEAT_MS);
+    set_option(s->router, ZMQ_HEARTBEAT_TIMEOUT, SILENT_MS);
+    if (!err)
+        err = gate_open(s->context, s->router, &s->gate, f);
+    if (err)
+        return err;
+    if (zmq_bind(s->router, s->endpoint) != 0)
+        return fault_set(f, ERR_IO,
+                         "cannot listen for nodes at %s: %s; cluster.address "
+                         "must be an address of this machine, with a port that "
+                         "is free",
+                         address, zmq_strerror(errno));
+    if (zmq_getsockopt(s->router, ZMQ_LAST_ENDPOINT, s->endpoint, &size) != 0)
+        return fault_errno(f, ERR_IO, errno, "listen for nodes");
+    return gate_keep(s->gate, nodes, f);
+}
+
+enum err socket_open_outside(struct tuner_socket *s, const char *dir,
+                             const char *address, const char *key,
+                             uint32_t nodes, struct fault *f)
+{
+    struct run_key known;
+    enum err err;
+
+    assert(dir && address && key && nodes > 0);
+    err = make_router(s, f);
+    if (err)
+        return err;
+    err = run_key_read(key, &known, f);
+    if (!err)
+        err = make_shared(s, dir, f);
+    if (!err)
+        err = bind_outside(s, address, &known, nodes, f);
+    if (err)
+        socket_close(s);
+    return err;
+}
+
+enum err socket_open(struct tuner_socket *s, const char *dir, struct fault *f)
+{
+    enum err err = make_router(s, f);
+
+    assert(dir);
+    if (err)
+        return err;
     if (listen_in(s, dir, true) ||
         listen_in(s, getenv("XDG_RUNTIME_DIR"), false) ||
         listen_in(s, ELSEWHERE, false))
@@ -261,6 +344,8 @@ enum err socket_open(struct tuner_socket *s, const char *dir, struct fault *f)
 
 void socket_close(struct tuner_socket *s)
 {
+    gate_close(s->gate);
+    s->gate = NULL;
     if (s->router)
         zmq_close(s->router);
     if (s->context)
@@ -291,6 +376,8 @@ static enum err receive_text(struct tuner_socket *s, char **text, size_t *len)
         err = ERR_IO;
     else if (zmq_msg_more(&part))
         err = ERR_PROTO;
+    if (!err && s->gate)
+        gate_heard(s->gate, &part);
     if (!err) {
         copy = mem_alloc(zmq_msg_size(&part) + 1);
         err = copy ? ERR_OK : ERR_NOMEM;

@@ -84,6 +84,22 @@ static void lookup_without_memory_is_refused(void **state)
     assert_int_equal(mem_outstanding(), before);
 }
 
+/* Loopback is reached from itself, by number and by name; a name that is none
+ * is no host. */
+static void lookup_source_is_this_end_of_the_way(void **state)
+{
+    char address[INET_ADDRSTRLEN] = "";
+    struct fault f = {0};
+
+    (void)state;
+    assert_int_equal(lookup_source_to("127.0.0.1", address, &f), ERR_OK);
+    assert_string_equal(address, "127.0.0.1");
+    assert_int_equal(lookup_source_to("localhost", address, &f), ERR_OK);
+    assert_string_equal(address, "127.0.0.1");
+    assert_int_equal(lookup_source_to("none.invalid", address, &f), ERR_NODE);
+    assert_true(f.text[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +107,7 @@ int main(void)
         cmocka_unit_test(lookup_refuses_other_kinds),
         cmocka_unit_test(lookup_without_memory_is_refused),
         cmocka_unit_test(lookup_of_no_time_ends_at_once),
+        cmocka_unit_test(lookup_source_is_this_end_of_the_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 #include "base/file_io.h"
 #include "base/mem.h"
+#include "base/run_key_io.h"
 #include "tests/unit/fixture/check.h"
 #include "tuner/shell/socket_io.h"
 
@@ -327,6 +328,76 @@ static void socket_sweeps_only_what_tuners_left(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_pair, remove_pair)
 
+/* One that is listened at by TCP is reached by who has the run's key alone, and
+ * leaves no folder behind. */
+static void socket_outside_asks_for_the_key(void **state)
+{
+    char key[RUN_KEY_LEN + 1], *text = NULL;
+    struct tuner_socket outside;
+    struct socket_peer from;
+    struct run_key known, other;
+    struct fault f = {0};
+    void *friend, *stranger;
+    int linger = 0;
+    size_t len;
+
+    (void)state;
+    assert_int_equal(folder_make(in_dir("out"), NULL), ERR_OK);
+    assert_int_equal(run_key_make(key, NULL), ERR_OK);
+    assert_int_equal(run_key_read(key, &known, NULL), ERR_OK);
+    if (socket_open_outside(&outside, in_dir("out"), "127.0.0.1:*", key, 2, &f))
+        fail_msg("%s", f.text);
+    key[0] = key[0] == '0' ? '1' : '0';
+    assert_int_equal(run_key_read(key, &other, NULL), ERR_OK);
+    friend = zmq_socket(context, ZMQ_DEALER);
+    stranger = zmq_socket(context, ZMQ_DEALER);
+    zmq_setsockopt(friend, ZMQ_LINGER, &linger, sizeof(linger));
+    zmq_setsockopt(stranger, ZMQ_LINGER, &linger, sizeof(linger));
+    assert_int_equal(run_key_apply(&known, friend, outside.endpoint, false, &f),
+                     ERR_OK);
+    assert_int_equal(
+        run_key_apply(&other, stranger, outside.endpoint, false, &f), ERR_OK);
+    assert_int_equal(zmq_connect(stranger, outside.endpoint), 0);
+    assert_true(zmq_send(stranger, "stranger", 8, 0) >= 0);
+    assert_int_equal(zmq_connect(friend, outside.endpoint), 0);
+    assert_true(zmq_send(friend, "friend", 6, 0) >= 0);
+    while (socket_receive(&outside, &from, &text, &len) == ERR_AGAIN) {
+        zmq_pollitem_t item = {.socket = outside.router, .events = ZMQ_POLLIN};
+
+        zmq_poll(&item, 1, -1);
+    }
+    assert_string_equal(text, "friend");
+    mem_free(text);
+    assert_int_equal(socket_send(&outside, &from, "hello", 5), ERR_OK);
+    assert_int_equal(socket_receive(&outside, &from, &text, &len), ERR_AGAIN);
+    zmq_close(friend);
+    zmq_close(stranger);
+    socket_close(&outside);
+    assert_int_equal(rmdir(in_dir("out")), 0); /* nothing is left in it */
+}
+
+/* An address that is not this machine's is refused in words, and nothing is
+ * left. */
+static void socket_outside_refuses_foreign_addresses(void **state)
+{
+    char key[RUN_KEY_LEN + 1];
+    struct tuner_socket outside;
+    struct fault f = {0};
+
+    (void)state;
+    assert_int_equal(folder_make(in_dir("out"), NULL), ERR_OK);
+    assert_int_equal(run_key_make(key, NULL), ERR_OK);
+    assert_int_equal(
+        socket_open_outside(&outside, in_dir("out"), "192.0.2.1:*", key, 1, &f),
+        ERR_IO);
+    assert_non_null(strstr(f.text, "cluster.address"));
+    assert_null(outside.router);
+    assert_int_equal(socket_open_outside(&outside, in_dir("out"), "127.0.0.1:*",
+                                         "short", 1, &f),
+                     ERR_INVAL);
+    assert_int_equal(rmdir(in_dir("out")), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +410,8 @@ int main(void)
         CASE(socket_folder_goes_without_descriptors),
         CASE(socket_goes_elsewhere_when_it_must),
         CASE(socket_sweeps_only_what_tuners_left),
+        CASE(socket_outside_asks_for_the_key),
+        CASE(socket_outside_refuses_foreign_addresses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-#include "ps/wire/gate.h"
+#include "base/host/gate.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Who may connect to a node: by counts, and at a real socket. */
 #include "base/clock_io.h"
+#include "base/host/gate.h"
+#include "base/host/gate_io.h"
 #include "base/run_key_io.h"
-#include "ps/wire/gate.h"
-#include "ps/wire/gate_io.h"
 
 #include <zmq.h>
 

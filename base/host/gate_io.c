@@ -1,9 +1,9 @@
-#include "ps/wire/gate_io.h"
+#include "base/host/gate_io.h"
 
 #include "base/clock_io.h"
+#include "base/host/gate.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "ps/wire/gate.h"
 
 #include <zmq.h>
 

@@ -17,8 +17,8 @@
  * A peer is whoever has shown the key. Counts what is told; gate_io.c does what
  * follows. Times are nanoseconds of one clock. Pure.
  */
-#ifndef PS_GATE_H
-#define PS_GATE_H
+#ifndef BASE_HOST_GATE_H
+#define BASE_HOST_GATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

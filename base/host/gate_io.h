@@ -1,4 +1,4 @@
-/* The gate (ps/wire/gate.h) at a ZeroMQ socket: a thread that reads what the
+/* The gate (base/host/gate.h) at a ZeroMQ socket: a thread that reads what the
  * socket says of its connections, and a filter of the kernel (SO_ATTACH_FILTER)
  * on the descriptor that listens. What the filter drops is never accepted: to
  * its sender it is as a machine that does not answer, and it wakes no thread
@@ -8,8 +8,8 @@
  * Where the kernel has no such filters the gate stays open, and the log says so
  * once.
  */
-#ifndef PS_GATE_IO_H
-#define PS_GATE_IO_H
+#ifndef BASE_HOST_GATE_IO_H
+#define BASE_HOST_GATE_IO_H
 
 #include "base/fault.h"
 
