@@ -6,6 +6,7 @@ import pathlib
 import pwd
 import shlex
 import socket
+import spwd
 import subprocess
 import time
 
@@ -62,6 +63,13 @@ class Sshd:
                            f"{shlex.quote(str(config))} \"$@\"\n")
         wrapper.chmod(0o755)
 
+    def is_locked(self):
+        """Without PAM sshd lets nobody in whose password is locked."""
+        try:
+            return spwd.getspnam(self.user()).sp_pwdp.startswith("!")
+        except (KeyError, PermissionError):
+            return False
+
     def start(self):
         """Another port if somebody took it meanwhile; until it answers."""
         if os.geteuid() == 0:
@@ -80,7 +88,8 @@ class Sshd:
         config = self.folder / "sshd_config"
         mark = self.case.mark
         lines = [f"Port {self.port}", "ListenAddress 0.0.0.0",
-                 f"HostKey {self.folder}/host", "PidFile none", "UsePAM no",
+                 f"HostKey {self.folder}/host", "PidFile none",
+                 f"UsePAM {'yes' if self.is_locked() else 'no'}",
                  f"AuthorizedKeysFile {self.folder}/allowed", "StrictModes no",
                  "PubkeyAuthentication yes", "PasswordAuthentication no",
                  "KbdInteractiveAuthentication no", "PermitRootLogin yes",
@@ -110,7 +119,3 @@ class Sshd:
             self.process.kill()
         if self.process:
             self.process.wait()
-
-    def sessions(self):
-        """Processes of this sshd that serve somebody, and what they started."""
-        return self.case.marked()

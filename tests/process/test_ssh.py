@@ -146,6 +146,7 @@ class Launcher(Hosts):
         return done
 
     def test_an_unknown_host(self):
+        self.env["RES_OPTIONS"] = "timeout:1 attempts:1"  # where no DNS answers
         self.fails(self.on_hosts(fixed("mlr"), ["127.0.0.1", "none.invalid"],
                                  workers=1),
                    "node 1 on none.invalid: ssh: ", "none.invalid")

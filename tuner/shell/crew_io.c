@@ -113,14 +113,15 @@ static const char *before_what(const struct crew *w, uint32_t node)
 }
 
 /* Of several nodes the one that ends first is often one that has lost another,
- * and says so: that other is the culprit. False: it accuses nobody. */
+ * and says so: that other is the culprit. (Of processes of this machine it is
+ * known at once which has ended.) False: it accuses nobody. */
 static bool accuses(const struct crew *w, uint32_t node, uint32_t *other,
                     char *out, size_t size)
 {
     char words[2048], says[256], name[320], accused[320];
     unsigned n;
 
-    if (nodes_of(w) == 1 || w->o.keeper.program)
+    if (nodes_of(w) == 1 || !w->o.node[node].engine)
         return false;
     launcher_last_words(&w->o.node[node], words, sizeof(words));
     if (!engine_accused(words, &n, says, sizeof(says)) || n >= nodes_of(w) ||
