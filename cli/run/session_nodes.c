@@ -178,6 +178,7 @@ static enum err guess_address(struct session *s, char out[], size_t size,
     char address[INET_ADDRSTRLEN], best[INET_ADDRSTRLEN] = "";
     struct fault why = {0};
 
+    assert(c->host);
     for (unsigned i = 0; i < c->hosts && i < HOSTS_ASKED_MAX; i++) {
         const char *at = strrchr(c->host[i], '@');
 

@@ -223,12 +223,21 @@ static void intake_forbids_apps_of_others(void **state)
 {
     static const char *const bodies[] = {
         "{\"app\": {\"command\": [\"true\"], \"folder\": 7}}",
-        "{\"app\": {\"plugin\": \"libmine.so\"}}"};
-    static const char *const pointers[] = {"/app/command", "/app/plugin"};
+        "{\"app\": {\"plugin\": \"libmine.so\"}}",
+        "{\"app\": {\"name\": \"toy\"}, \"cluster\": {\"launcher\": "
+        "\"slurm\"}}",
+        "{\"app\": {\"name\": \"toy\"}, \"cluster\": {\"hosts\": [\"a\"]}}",
+        "{\"app\": {\"name\": \"toy\"}, \"cluster\": {\"command\": "
+        "\"/bin/x\"}}",
+        "{\"app\": {\"name\": \"toy\"}, \"cluster\": {\"address\": "
+        "\"10.0.0.1\"}}"};
+    static const char *const pointers[] = {
+        "/app/command",   "/app/plugin",      "/cluster/launcher",
+        "/cluster/hosts", "/cluster/command", "/cluster/address"};
     struct run_config *c = NULL;
 
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(*bodies); i++) {
         struct problems problems = {0};
         struct response out = {0};
 

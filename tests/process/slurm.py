@@ -1,0 +1,148 @@
+"""A Slurm of a test's own: a controller and two virtual nodes on loopback, with
+their own ports, folders and munge, beside whatever runs on this machine. Nothing
+under /etc is read or changed.
+"""
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+SBIN = pathlib.Path("/usr/sbin")
+NODES = ("n1", "n2")
+
+
+def free_ports(n):
+    """Ports of loopback that nobody listens at now."""
+    held = [socket.socket() for _ in range(n)]
+    try:
+        for s in held:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in held]
+    finally:
+        for s in held:
+            s.close()
+
+
+class Slurm:
+    """@case's own. `env` is what its commands need."""
+
+    def __init__(self, case):
+        self.case = case
+        self.folder = case.folder / "slurm"
+        self.env = {}
+        self.processes = []
+
+    def path(self, name):
+        return self.folder / name
+
+    def spawn(self, *words):
+        log = open(self.path(f"{pathlib.Path(words[0]).name}.log"), "ab")
+        process = subprocess.Popen(
+            [str(w) for w in words], stdin=subprocess.DEVNULL, stdout=log,
+            stderr=log, env={**self.case.env, **self.env},
+            start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def start(self):
+        for _ in range(5):
+            if self.try_start():
+                return self
+            self.stop()
+        self.case.fail("Slurm does not start:\n" + "".join(
+            p.read_text(errors="replace")[-2000:]
+            for p in self.folder.glob("*log")))
+        return None
+
+    def write_config(self):
+        host = socket.gethostname().split(".")[0]
+        ports = free_ports(1 + len(NODES))
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        nodes = "\n".join(
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 "
+            f"Port={port} CPUs=4 RealMemory=1000 State=UNKNOWN"
+            for name, port in zip(NODES, ports[1:]))
+        self.path("slurm.conf").write_text(f"""
+ClusterName=mltest
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={self.folder}/munge/socket
+CredType=cred/munge
+StateSaveLocation={self.folder}/state
+SlurmdSpoolDir={self.folder}/spool-%n
+SlurmctldPidFile={self.folder}/slurmctld.pid
+SlurmdPidFile={self.folder}/slurmd-%n.pid
+SlurmctldLogFile={self.folder}/slurmctld.file.log
+SlurmdLogFile={self.folder}/slurmd-%n.file.log
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+MpiDefault=none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+SlurmctldTimeout=120
+SlurmdTimeout=120
+MessageTimeout=60
+InactiveLimit=0
+KillWait=5
+SchedulerParameters=sched_interval=1,batch_sched_delay=0
+{nodes}
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+""")
+
+    def try_start(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for name in ("state", "munge", *(f"spool-{n}" for n in NODES)):
+            self.path(name).mkdir(parents=True, mode=0o755)
+        key = self.path("key")
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        self.write_config()
+        self.env = {"SLURM_CONF": str(self.path("slurm.conf"))}
+        self.spawn(SBIN / "munged", "--foreground", "--force",
+                   f"--key-file={key}", f"--socket={self.folder}/munge/socket",
+                   f"--pid-file={self.folder}/munge.pid",
+                   f"--log-file={self.folder}/munged.file.log",
+                   f"--seed-file={self.folder}/seed")
+        if not self.wait(lambda: self.path("munge/socket").exists()):
+            return False
+        self.spawn(SBIN / "slurmctld", "-D", "-c")
+        for name in NODES:
+            self.spawn(SBIN / "slurmd", "-D", "-N", name)
+        return self.wait(self.is_idle)
+
+    def wait(self, condition, seconds=25):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if any(p.poll() is not None for p in self.processes):
+                return False
+            if condition():
+                return True
+            time.sleep(0.1)
+        return False
+
+    def is_idle(self):
+        done = subprocess.run(["sinfo", "-h", "-t", "idle", "-o", "%D"],
+                              env={**self.case.env, **self.env}, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True)
+        return done.stdout.split() == [str(len(NODES))]
+
+    def stop(self):
+        for process in reversed(self.processes):
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+        self.processes = []
