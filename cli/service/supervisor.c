@@ -479,7 +479,9 @@ int supervisor_run(struct supervisor *s)
             s->o->turned(s->o->ctx);
         look_whether_idle(s);
     }
-    supervisor_serve_desk(s);
+    /* Who was in the box gets an answer; who comes now need not. */
+    for (size_t i = 0; i < DESK_SLOTS; i++)
+        supervisor_serve_desk(s);
     forward_forget(s);
     retention_deinit(&s->retention);
     return s->signal;

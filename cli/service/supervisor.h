@@ -75,7 +75,13 @@ int supervisor_run(struct supervisor *s);
 
 /* ---- supervisor_desk.c --------------------------------------------------- */
 
-/* Answers what waits at the desk, or passes it on. */
+/* Requests that are answered in one turn of the loop: fewer than find a place,
+ * so that those who ask again and again keep the loop from nothing else. */
+enum { SUPERVISOR_DESK_TURN = 16 };
+
+/* Answers what waits at the desk, the oldest first, or passes it on: no more
+ * than a turn's, and none after 50 ms. What is left waits for the next turn,
+ * for which desk_fd stays readable. */
 void supervisor_serve_desk(struct supervisor *s);
 
 /* ---- for the parts of the service ---------------------------------------- */
