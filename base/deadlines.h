@@ -88,7 +88,7 @@
     X(STOP_RUN, 9000, "the end of the run, from the signal on",                \
       "its process ends at once, as one that is killed")                       \
     X(STOP_SERVICE, 9700, "the end of a service and its runs, likewise",       \
-      "its process ends at once; its runs end by themselves")                  \
+      "its process ends at once, and asks its runs to end")                    \
     X(STOP_WORDS, 200, "the last words of a process that ends at once",        \
       "it ends without them")                                                  \
     X(STOP_AGAIN, 3000, "the end after a second signal",                       \

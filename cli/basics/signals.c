@@ -9,10 +9,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -105,6 +107,59 @@ static int next_signal(const struct guard *g, time_ns until)
     }
 }
 
+/* Whom the guard asks to end with us, by whichever thread they were started: it
+ * takes no lock, since that thread may be what hangs. By descriptors (pidfd),
+ * so that nobody who got the number since is asked. */
+static struct ward {
+    pid_t pid;               /* of the thread that remembers; 0: free */
+    _Atomic int fd_plus_one; /* 0: none */
+} children[SIGNALS_CHILDREN_MAX];
+
+static struct ward *find_child(pid_t pid)
+{
+    for (size_t i = 0; i < SIGNALS_CHILDREN_MAX; i++)
+        if (children[i].pid == pid)
+            return &children[i];
+    return NULL;
+}
+
+bool signals_remember_child(pid_t pid)
+{
+    struct ward *c = find_child(0);
+    int fd;
+
+    assert(pid > 0);
+    if (!c || (fd = pidfd_open(pid, 0)) < 0)
+        return false;
+    c->pid = pid;
+    atomic_store(&c->fd_plus_one, fd + 1);
+    return true;
+}
+
+void signals_forget_child(pid_t pid)
+{
+    struct ward *c = pid > 0 ? find_child(pid) : NULL;
+    int fd;
+
+    if (!c)
+        return;
+    fd = atomic_exchange(&c->fd_plus_one, 0) - 1;
+    c->pid = 0;
+    close(fd);
+}
+
+static void end_children(void)
+{
+    for (size_t i = 0; i < SIGNALS_CHILDREN_MAX; i++) {
+        int fd = atomic_load(&children[i].fd_plus_one) - 1;
+
+        if (fd < 0)
+            continue;
+        (void)pidfd_send_signal(fd, SIGTERM, NULL, 0);
+        (void)pidfd_send_signal(fd, SIGCONT, NULL, 0);
+    }
+}
+
 bool signals_warn(int number)
 {
     return number == SIGUSR1 || number == SIGXCPU;
@@ -128,6 +183,7 @@ static void leave(int code)
         "mltune: error: the end took too long; the process ends at once\n";
     pthread_t other;
 
+    end_children();
     if (pthread_create(&other, NULL, leave_soon, &code) == 0)
         (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
     _exit(code);

@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include <sys/types.h>
+
 /* Blocks SIGINT, SIGTERM and (unless it is ignored, as under nohup) SIGHUP in
  * this thread and all that it starts later, so call it before any thread; from
  * then on they are read from *@fd (signalfd). Writes to closed pipes and to
@@ -21,6 +23,17 @@ enum err signals_open(int *fd, struct fault *f);
  * signalfd's structs are read, of which only the number is set. To be closed by
  * signals_close before the process ends. At most one a process. */
 enum err signals_open_guarded(int *fd, int ms, bool warnings, struct fault *f);
+
+enum { SIGNALS_CHILDREN_MAX = 4096 };
+
+/* Where the guard ends this process, it asks @pid to end with it (SIGTERM, and
+ * SIGCONT, so that one that is stopped hears it): a process that would go on
+ * without us. It is to be forgotten when it has ended. False: there are
+ * SIGNALS_CHILDREN_MAX, there is no such process, or no descriptor for it. Both
+ * are called by one thread. */
+bool signals_remember_child(pid_t pid);
+/* Accepts one that was not remembered. */
+void signals_forget_child(pid_t pid);
 
 /* Whether signal @number is such a warning. */
 bool signals_warn(int number);

@@ -42,6 +42,7 @@ struct fleet_run {
     bool alive;              /* its tuner lives */
     bool begins;             /* ... and has journaled nothing yet */
     struct subprocess child; /* its tuner; pid 0: not ours, or none */
+    pid_t remembered;        /* its tuner, as the guard knows it; 0: none */
     int64_t log_cut;         /* of tuner.log, as log_file_cut knows it */
     struct vigil vigil;      /* of its tuner, as long as that lives */
     bool ended;              /* its end is journaled, as: */

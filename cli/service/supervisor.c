@@ -64,6 +64,30 @@ static void forget_url(const struct supervisor *s, const struct fleet_run *run)
             file_remove(path);
 }
 
+/* Ours, or that of a service before this one, found by its lock; 0: none. */
+static pid_t tuner_of(const struct supervisor *s, const struct fleet_run *run)
+{
+    if (run->child.pid)
+        return run->child.pid;
+    return run_folder_owner(s->fleet->state, run->id);
+}
+
+/* Where this process hangs, its guard ends it, and asks the tuners to end as
+ * the supervisor would have: the tuner of a run that lives is remembered. */
+static void remember_tuner(const struct supervisor *s, struct fleet_run *run)
+{
+    pid_t tuner = run->managed && run->alive ? tuner_of(s, run) : 0;
+
+    tuner = tuner > 0 ? tuner : 0;
+    if (tuner == run->remembered)
+        return;
+    signals_forget_child(run->remembered);
+    run->remembered = 0;
+    /* One that cannot be is tried again at the next look. */
+    if (tuner && signals_remember_child(tuner))
+        run->remembered = tuner;
+}
+
 static enum err start(struct supervisor *s, struct fleet_run *run,
                       struct fault *f)
 {
@@ -164,6 +188,7 @@ static void begin(struct supervisor *s, struct fleet_run *run)
     run->alive = run->begins = true;
     run->ended = false;
     run->entry.turn = ++s->fleet->turns;
+    remember_tuner(s, run);
     fleet_show(s->fleet, run);
     log_event(LOG_INFO, "run_started", "run=%s pid=%d attempt=%u", run->id,
               (int)run->child.pid, run->attempts);
@@ -239,6 +264,7 @@ static void take_end(struct supervisor *s, struct fleet_run *run)
               (int)run->child.pid, verdict);
     run->child = (struct subprocess){.end_fd = -1};
     run->alive = false;
+    remember_tuner(s, run);
     forget_url(s, run);
     if (fleet_read_end(s->fleet, run, &f) != ERR_OK)
         log_event(LOG_ERROR, "end_not_read", "run=%s reason=\"%s\"", run->id,
@@ -255,14 +281,6 @@ static void reap(struct supervisor *s)
         if (run->child.pid && subprocess_poll(&run->child))
             take_end(s, run);
     }
-}
-
-/* Ours, or that of a service before this one, found by its lock; 0: none. */
-static pid_t tuner_of(const struct supervisor *s, const struct fleet_run *run)
-{
-    if (run->child.pid)
-        return run->child.pid;
-    return run_folder_owner(s->fleet->state, run->id);
 }
 
 /* One that was stopped can write its snapshot. */
@@ -317,6 +335,7 @@ static void look_at_tuners(struct supervisor *s)
 
         if (run->child.pid)
             cut_log(s, run);
+        remember_tuner(s, run);
         if (run->managed && run->alive)
             watch_over(s, run);
         else

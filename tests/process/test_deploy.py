@@ -1,5 +1,6 @@
 """What systemd is given, and what it is told: how exposed the unit is, that the
 service says when it is ready and that it lives, and how the program is built."""
+import json
 import os
 import pathlib
 import re
@@ -98,7 +99,7 @@ class Unit(harness.Case):
 
 class UnderUnit(Service):
     """A service that has the system calls of the unit, and no others."""
-    OPTIONS = ("-v",)
+    OPTIONS = ("-v", "--workers", "4")
     READ = ()
 
     def start(self, *words, **options):
@@ -203,6 +204,45 @@ class StuckSupervisor(Stuck):
         self.wait_until(self.hung.exists, "the supervisor to hang")
         self.assertEqual(self.ask("GET", "/healthz")[0], 200)
         self.assert_no_life(submits)
+
+
+class StuckWithRun(Stuck):
+    OPTIONS = ("--data", "data")
+
+    def launch(self, *words):
+        """It hangs as it lists an upload."""
+        (self.folder / "data").mkdir()
+        state = self.folder / ".mltune"
+        self.hang("rename:1", state / "uploads")
+        super().launch(*words)
+
+    def test_its_runs_end_with_it(self):
+        """The supervisor cannot ask them to; whoever ends the process does."""
+        run = self.submit(harness.endless_config())
+        self.wait_for_clock(run)
+        self.write("x", "bytes")
+        uploads = self.start("upload", "x")
+        self.wait_until(self.hung.exists, "the supervisor to hang")
+        self.assert_code(self.end(), 143)
+        self.wait_until(
+            lambda: json.loads(self.mltune("show", run, "--json").out)
+            ["status"] == "interrupted", "the run to be interrupted")
+        self.wait_until(lambda: not self.tuners(), "its tuner to end")
+        uploads.kill()
+        self.finish(uploads)
+        self.wait_until(lambda: not self.marked(), "all to end")
+
+    def tuners(self):
+        """Processes that go on with a run of this test's."""
+        return [pid for pid in self.marked()
+                if b"\0resume\0" in self.command_line(pid)]
+
+    @staticmethod
+    def command_line(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return b""
 
 
 class StuckHttp(Stuck):
