@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -55,13 +54,14 @@ wrong:
 
 /* ---- the signature ------------------------------------------------------- */
 
-static enum err read_secret(int fd, const char *path, char *out,
-                            struct fault *f)
+enum err webhook_secret(int fd, const char *path,
+                        char out[WEBHOOK_SECRET_MAX + 1], struct fault *f)
 {
     char text[WEBHOOK_SECRET_MAX + 2];
     struct stat st;
     ssize_t n;
 
+    assert(fd >= 0 && out);
     if (fstat(fd, &st) != 0)
         return fault_errno(f, ERR_IO, errno, "read %.200s", path);
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
@@ -80,21 +80,6 @@ static enum err read_secret(int fd, const char *path, char *out,
                          path, WEBHOOK_SECRET_MIN, WEBHOOK_SECRET_MAX);
     memcpy(out, text, strlen(text) + 1);
     return ERR_OK;
-}
-
-enum err webhook_secret(const char *path, char out[WEBHOOK_SECRET_MAX + 1],
-                        struct fault *f)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    enum err err;
-
-    assert(out);
-    if (fd < 0)
-        return fault_errno(f, errno == ENOENT ? ERR_NOENT : ERR_IO, errno,
-                           "read %.200s", path);
-    err = read_secret(fd, path, out, f);
-    close(fd);
-    return err;
 }
 
 enum err webhook_sign(const char *secret, int64_t unix_s, const char *body,

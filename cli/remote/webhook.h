@@ -32,11 +32,11 @@ struct webhook_place {
 enum err webhook_split(const char *url, struct webhook_place *out,
                        struct fault *f);
 
-/* The first line of the file @path, of WEBHOOK_SECRET_MIN to _MAX characters;
- * the file must be this user's and closed to others. Errors: ERR_NOENT, ERR_IO,
- * ERR_INVAL. */
-enum err webhook_secret(const char *path, char out[WEBHOOK_SECRET_MAX + 1],
-                        struct fault *f);
+/* The first line of the file @path, open as @fd, of WEBHOOK_SECRET_MIN to _MAX
+ * characters; the file must be this user's and closed to others. Errors:
+ * ERR_IO, ERR_INVAL. */
+enum err webhook_secret(int fd, const char *path,
+                        char out[WEBHOOK_SECRET_MAX + 1], struct fault *f);
 
 /* "t=1700000000,v1=HEX": HMAC-SHA256, by @secret, of the seconds, a dot and
  * @body. Errors: ERR_UNSUPPORTED (no HMAC in the library). */

@@ -152,18 +152,42 @@ static void check_paths(const struct intake *in, const json_t *root,
 
 /* ---- shares -------------------------------------------------------------- */
 
+/* The number at @pointer as it was sent; 1: none was, or none that can be. */
+static json_int_t sent(const json_t *root, const char *pointer)
+{
+    json_int_t n = json_integer_value(json_at(root, pointer));
+
+    return n > 0 ? n : 1;
+}
+
+/* Workers of each node, where @root does not say. */
+static unsigned share_of_node(const struct intake *in, const json_t *root)
+{
+    json_int_t share = in->workers / sent(root, "/cluster/nodes");
+
+    return share > 0 ? (unsigned)share : 1;
+}
+
 /* Shares as they were sent: what is not there is filled in so that it fits, and
  * what is malformed is complained of elsewhere. */
 static void check_shares(const struct intake *in, const json_t *root,
                          struct problems *problems)
 {
-    const json_t *workers = json_at(root, "/cluster/workers");
+    json_int_t workers = sent(root, "/cluster/workers");
+    json_int_t nodes = sent(root, "/cluster/nodes");
     const json_t *limit = json_at(root, "/memory/limit");
     uint64_t memory;
 
-    if (json_integer_value(workers) > in->workers_max)
-        problems_add(problems, "/cluster/workers", workers,
+    if (workers > in->workers_max)
+        problems_add(problems, "/cluster/workers",
+                     json_at(root, "/cluster/workers"),
                      "at most %u: the service's runs have no more together",
+                     in->workers_max);
+    else if (nodes > in->workers_max / workers)
+        problems_add(problems, "/cluster/nodes",
+                     json_at(root, "/cluster/nodes"),
+                     "nodes that have at most %u workers together: the "
+                     "service's runs have no more",
                      in->workers_max);
     if (limit && in->memory_max && json_to_bytes(limit, &memory) &&
         memory > in->memory_max)
@@ -187,6 +211,20 @@ static bool is_allowed_host(const struct intake *in, const char *url)
     return false;
 }
 
+/* Whether the file @name is data, or is not there yet: then it is seen when it
+ * is read (cli/verbs/webhook.c). */
+static bool is_data(const struct intake *in, const char *name)
+{
+    struct data_files files = {0};
+    struct fault f = {0};
+    enum err err = leads_into(in->data, name)
+                       ? data_files_find(name, in->data, &files, &f)
+                       : ERR_INVAL;
+
+    data_files_deinit(&files);
+    return err != ERR_INVAL;
+}
+
 /* Who may submit could else have this machine ask any server that it reaches,
  * and sign with any file. */
 static void check_webhook(const struct intake *in, const json_t *root,
@@ -200,10 +238,11 @@ static void check_webhook(const struct intake *in, const json_t *root,
         problems_add(problems, "/hooks/url", url,
                      "a host that this service allows (mltune serve "
                      "--hook-host)");
-    if (json_is_string(secret) &&
-        !leads_into(in->data, json_string_value(secret)))
+    if (json_is_string(secret) && !is_data(in, json_string_value(secret)))
         problems_add(problems, "/hooks/secret", secret,
-                     "a path within the service's data folder %s", in->data);
+                     "a path within the service's data folder %s, and not in "
+                     "its state folder",
+                     in->data);
     if (json_is_true(any) && !in->hook_private)
         problems_add(problems, "/hooks/private", any,
                      "false: this service sends to public addresses alone "
@@ -301,8 +340,7 @@ static bool is_forbidden(const struct intake *in, const json_t *root,
 enum err intake_parse(const struct intake *in, const char *body, size_t len,
                       struct run_config **out, struct problems *problems)
 {
-    const struct config_env env = {
-        .registry = in->registry, .cores = in->workers, .schemas = in->schemas};
+    struct config_env env = {.registry = in->registry, .schemas = in->schemas};
     struct option_list sets = {.len = 0};
     struct run_config *c = NULL;
     char memory[64];
@@ -320,6 +358,7 @@ enum err intake_parse(const struct intake *in, const char *body, size_t len,
         err = problems->no_memory ? ERR_NOMEM : ERR_UNSUPPORTED;
         goto done;
     }
+    env.cores = share_of_node(in, root);
     searcher =
         json_is_object(json_at(root, "/tuner/searcher")) && !in->programs;
     /* Before it is tried, which would run it. */

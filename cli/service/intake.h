@@ -15,8 +15,9 @@ struct intake {
     const struct registry *registry;
     const struct config_schemas *schemas; /* of it; NULL: made for each */
     const char *data;     /* absolute, no link in it: where paths start */
-    unsigned workers;     /* a run's where it does not say */
-    unsigned workers_max; /* that a run may ask for */
+    unsigned workers;     /* a run's where it does not say; each node has its
+                           * part of them */
+    unsigned workers_max; /* that a run may ask for, of all its nodes */
     uint64_t memory;      /* the same, bytes; 0: not limited */
     uint64_t memory_max;
     bool programs;

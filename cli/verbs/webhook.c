@@ -2,6 +2,7 @@
  * by runs (hooks.url), not by people. */
 #include "cli/remote/webhook.h"
 
+#include "apps/formats/data_root.h"
 #include "base/deadlines.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -35,6 +36,21 @@ static char *read_event(void)
     return text_take(&t);
 }
 
+/* Of a service's run it is data: what leads out of the data folder by now, or
+ * into the state folder, is not opened. */
+static enum err read_secret(const char *path, char out[WEBHOOK_SECRET_MAX + 1],
+                            struct fault *f)
+{
+    int fd;
+    enum err err = data_open(path, false, &fd, f);
+
+    if (err)
+        return err;
+    err = webhook_secret(fd, path, out, f);
+    close(fd);
+    return err;
+}
+
 static int send(const struct webhook_place *to, const char *secret_path,
                 uint64_t seconds, bool any_address, const char *body)
 {
@@ -50,7 +66,7 @@ static int send(const struct webhook_place *to, const char *secret_path,
                               .patience_s = DEADLINE_WEBHOOK_MS * 1e-3,
                               .attempts = &attempts};
     struct fault f = {0};
-    enum err err = webhook_secret(secret_path, secret, &f);
+    enum err err = read_secret(secret_path, secret, &f);
 
     if (!err)
         err = webhook_send(&w, &f);

@@ -201,6 +201,83 @@ static void intake_gives_shares(void **state)
     assert_int_equal(faults_of(large, pointers, sizeof(pointers)), 1);
 }
 
+/* Workers of the cluster @cluster, each node's; 0: it is refused, at its
+ * nodes. */
+static unsigned workers_of(const char *cluster)
+{
+    struct problems problems = {0};
+    struct run_config *c = NULL;
+    unsigned workers = 0;
+    char body[512];
+    enum err err;
+
+    snprintf(body, sizeof(body),
+             "{\"app\": {\"name\": \"toy\", \"data\": \"*.csv\"},"
+             " \"cluster\": {%s}}",
+             cluster);
+    err = intake_parse(&in, body, strlen(body), &c, &problems);
+    if (!err)
+        workers = c->workers;
+    else
+        assert_string_equal(problems.item[0].pointer, "/cluster/nodes");
+    run_config_free(c);
+    problems_deinit(&problems);
+    return workers;
+}
+
+/* All nodes of a run share what there is. */
+static void intake_counts_all_nodes(void **state)
+{
+    (void)state;
+    assert_int_equal(workers_of("\"nodes\": 1"), 2);
+    assert_int_equal(workers_of("\"nodes\": 2"), 1);
+    assert_int_equal(workers_of("\"nodes\": 4"), 1);
+    assert_int_equal(workers_of("\"nodes\": 5"), 0);
+    assert_int_equal(workers_of("\"nodes\": 2, \"workers\": 2"), 2);
+    assert_int_equal(workers_of("\"nodes\": 3, \"workers\": 2"), 0);
+    assert_int_equal(workers_of("\"nodes\": 2, \"workers\": 3"), 0);
+}
+
+static void secret_is(const char *path, bool fine)
+{
+    char body[3 * PATH_MAX], pointers[512];
+    size_t n;
+
+    snprintf(body, sizeof(body),
+             "{\"app\": {\"name\": \"toy\", \"data\": \"d\"}, \"hooks\": "
+             "{\"url\": \"https://h.example/\", \"secret\": \"%s\"}}",
+             path);
+    n = faults_of(body, pointers, sizeof(pointers));
+    if (n != !fine)
+        fail_msg("%s: %s", path, pointers);
+    if (!fine)
+        assert_string_equal(pointers, "/hooks/secret ");
+}
+
+/* What events are signed with is data: a run could else learn, one guess after
+ * the other, what the service's own files hold. */
+static void intake_signs_with_data_alone(void **state)
+{
+    const struct option_list hosts = {.item = {"h.example"}, .len = 1};
+    char own[PATH_MAX];
+
+    (void)state;
+    in.hook_hosts = &hosts;
+    scratch_mkdir("data/state");
+    scratch_text("data/state/token", "0123456789abcdef0123456789abcdef\n");
+    scratch_text("data/key", "0123456789abcdef0123456789abcdef\n");
+    assert_non_null(realpath(scratch_path("data/state"), own));
+    assert_int_equal(data_confine(data, own), ERR_OK);
+    secret_is("key", true);
+    secret_is("not-there-yet", true);
+    secret_is("state/token", false);
+    secret_is("more/../state/token", false);
+    assert_int_equal(symlink("state/token", scratch_path("data/link")), 0);
+    secret_is("link", false);
+    secret_is("../secret.csv", false);
+    assert_int_equal(data_confine(NULL, NULL), ERR_OK);
+}
+
 /* A searcher that is a program is not even tried; all else that is wrong is
  * told along with it. */
 static void intake_runs_no_programs(void **state)
@@ -331,6 +408,8 @@ int main(void)
         WITH(intake_says_what_is_not_there),
         WITH(intake_looks_into_patterns_and_folders),
         WITH(intake_gives_shares),
+        WITH(intake_counts_all_nodes),
+        WITH(intake_signs_with_data_alone),
         WITH(intake_runs_no_programs),
         WITH(intake_forbids_apps_of_others),
         WITH(intake_takes_programs_where_allowed),
