@@ -55,7 +55,8 @@ static void log_decision(const struct record_decision *d)
 static bool is_news(const struct record_decision *d)
 {
     return strcmp(d->decision, "tunables") == 0 ||
-           strcmp(d->decision, "validation") == 0;
+           strcmp(d->decision, "validation") == 0 ||
+           strcmp(d->decision, "resume") == 0;
 }
 
 /* What there was no memory for is tried again: whoever restarts a node goes on
@@ -83,6 +84,9 @@ static enum err take_record(void *ctx, const struct record *record,
         progress_note(&s->progress, record->decision.text);
     view_lock(s->view);
     err = take_in(s, record);
+    /* It is in the journal: those after it are counted as there. */
+    if (err == ERR_FORMAT)
+        history_skip(&s->history, history_records(&s->history) + 1);
     /* Before the change counts as seen: answers are kept by it. */
     if (!err)
         event_log_append(s->events, history_records(&s->history),
@@ -93,7 +97,7 @@ static enum err take_record(void *ctx, const struct record *record,
     session_kept_record(s, record);
     session_hooks_record(s, record);
     session_tensorboard_record(s, record);
-    if (err)
+    if (err && s->not_shown++ == 0)
         log_event(LOG_ERROR, "record_not_shown", "kind=%s code=%s",
                   record_kind_name(record->kind), err_name(err));
     /* This thread alone changes the history, so it reads without the lock. */
@@ -285,6 +289,7 @@ static enum err make_tuner(struct session *s, unsigned restarts,
     if (s->recalled || restarts > 0)
         t.resume = &s->history;
     t.resume_reason = s->reason;
+    t.from_beginning = s->o->from_beginning;
     t.restarts = restarts;
     if (restarts > 0)
         t.lost_s = (double)(clock_monotonic() - s->recorded) * 1e-9;
@@ -791,6 +796,9 @@ static void tear_down(struct session *s)
     socket_close(&s->socket);
     tuner_free(s->tuner);
     journal_close(s->journal);
+    if (s->not_shown > 1)
+        log_event(LOG_ERROR, "records_not_shown", "count=%llu",
+                  (unsigned long long)s->not_shown);
     if (s->log_fd >= 0)
         close(s->log_fd);
     if (s->folder.lock_fd >= 0) {

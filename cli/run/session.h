@@ -18,11 +18,12 @@
 
 /* All borrowed for the call. */
 struct session_options {
-    const char *resume; /* id of the run that goes on; NULL: a new one */
-    bool reconfigured;  /* with another configuration than it had */
-    const char *state;  /* folder; made where it is missing */
-    const char *out;    /* where the model goes; NULL: the run's folder */
-    const char *listen; /* address of the HTTP service; NULL: any free port */
+    const char *resume;  /* id of the run that goes on; NULL: a new one */
+    bool reconfigured;   /* with another configuration than it had */
+    bool from_beginning; /* where none of its snapshots can be used */
+    const char *state;   /* folder; made where it is missing */
+    const char *out;     /* where the model goes; NULL: the run's folder */
+    const char *listen;  /* address of the HTTP service; NULL: any free port */
     const char *tls_cert, *tls_key; /* its files; NULL: no TLS */
     const char *read;               /* api.read; NULL: user */
     const json_t *config;           /* in effect, whole */

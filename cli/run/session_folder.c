@@ -168,6 +168,16 @@ void session_sweep_snapshots(const struct session *s, bool written_now)
     snapshots_sweep(s->snapshot_dir, keep, n, written_now);
 }
 
+/* Whether the folder has snapshots of a run of which nobody knows any more how
+ * it began: a run that began anew there would take their place. */
+static bool is_without_history(const struct session *s,
+                               const struct replayed *r)
+{
+    return !history_started(&r->history) &&
+           access(s->snapshot_dir, F_OK) == 0 &&
+           !folder_is_empty(s->snapshot_dir);
+}
+
 /* The lock of the folder is held: nobody adds to the journal any more. */
 static enum err recall_history(struct session *s, struct fault *f)
 {
@@ -181,6 +191,14 @@ static enum err recall_history(struct session *s, struct fault *f)
                         "run %s has ended as %s%s%s: there is nothing to "
                         "resume",
                         r.id, r.status, r.reason[0] ? ": " : "", r.reason);
+    } else if (is_without_history(s, &r)) {
+        err = fault_set(f, ERR_FORMAT,
+                        "run %s cannot go on: its history is lost, for its "
+                        "checkpoints are damaged or gone%s%s; its snapshots "
+                        "are kept in %s; put %s/checkpoint back, or begin "
+                        "another run",
+                        r.id, r.damage[0] ? ": " : "", r.damage,
+                        s->snapshot_dir, s->folder.path);
     } else {
         snprintf(s->reason, sizeof(s->reason),
                  r.ended ? "resumed by the user"

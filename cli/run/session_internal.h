@@ -27,8 +27,9 @@ struct session {
     char state[FILE_PATH_MAX];
     char model_dir[FILE_PATH_MAX];
     char snapshot_dir[FILE_PATH_MAX];
-    bool sweep_due; /* folders may be there that no record speaks of */
-    bool went_on;   /* a snapshot was journaled since the run went on */
+    uint64_t not_shown; /* records that do not fit the history */
+    bool sweep_due;     /* folders may be there that no record speaks of */
+    bool went_on;       /* a snapshot was journaled since the run went on */
     char kept_dir[FILE_PATH_MAX]; /* what a model needs of the data */
     char log_path[FILE_PATH_MAX];
     struct run_folder folder;

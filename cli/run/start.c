@@ -110,6 +110,7 @@ int start_run(const struct start_options *a, const struct run_config *c)
     struct session_options session = {
         .resume = a->resume,
         .reconfigured = a->reconfigured,
+        .from_beginning = a->from_beginning,
         .state = a->state,
         .out = a->out,
         .listen = a->listen ? a->listen : c->listen,

@@ -9,10 +9,11 @@
 
 /* Command line's part beside the configuration; all borrowed. */
 struct start_options {
-    const char *resume; /* id of the run that goes on; NULL: a new one */
-    bool reconfigured;  /* the run that goes on: its configuration is new */
-    const char *state;  /* folder */
-    const char *out;    /* where the model goes; NULL: the run's folder */
+    const char *resume;  /* id of the run that goes on; NULL: a new one */
+    bool reconfigured;   /* the run that goes on: its configuration is new */
+    bool from_beginning; /* where none of its snapshots can be used */
+    const char *state;   /* folder */
+    const char *out;     /* where the model goes; NULL: the run's folder */
     /* Both as configured where none is given; with another address alone there
      * is no TLS. */
     const char *listen, *tls_cert, *tls_key;

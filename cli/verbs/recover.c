@@ -8,6 +8,7 @@
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/verbs.h"
+#include "cli/config/service_settings.h"
 #include "cli/run/session.h"
 #include "cli/state/salvage.h"
 #include "ps/disk/check_io.h"
@@ -358,9 +359,18 @@ static void tell_runs(struct recovery *r)
 
 /* ---- from beginning to end ----------------------------------------------- */
 
-static bool is_tune(const char *name)
+/* What the folder has beside its runs: results of comparisons and tunes, who
+ * may use a service, its settings, what was done and what was uploaded. */
+static bool is_of_folder(const char *name)
 {
-    return strcmp(name, "tune") == 0;
+    static const char *const names[] = {"tune",    "token",          "tokens",
+                                        "uploads", SERVICE_SETTINGS, "audit",
+                                        "audit.1"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
 }
 
 static enum err refuse_alive(const struct recovery *r, struct fault *f)
@@ -389,7 +399,7 @@ static enum err recover(struct recovery *r, struct fault *f)
             err = salvage_open(&r->salvage, r->tmp, f);
     }
     if (!err)
-        err = folder_copy(r->from, r->tmp, is_tune, lost_file, r, f);
+        err = folder_copy(r->from, r->tmp, is_of_folder, lost_file, r, f);
     if (err)
         return err;
     tell_runs(r);

@@ -21,7 +21,7 @@
 struct resume_arguments {
     const char *state, *listen, *tls_cert, *tls_key;
     struct option_list sets;
-    bool json;
+    bool json, from_beginning;
 };
 
 static const char details[] =
@@ -76,6 +76,9 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
         {"set", 0, OPTION_LIST, "PATH=VALUE",
          "set a value of cluster, memory, snapshot or journal (as run --set)",
          &a->sets},
+        {"from-beginning", 0, OPTION_FLAG, NULL,
+         "begin anew where no snapshot can be used (else they are kept)",
+         &a->from_beginning},
         {"json", 0, OPTION_FLAG, NULL,
          "the result of the whole run as one JSON object, last line on stdout",
          &a->json},
@@ -187,6 +190,7 @@ static int resume(const struct resume_arguments *a,
     char folder[FILE_PATH_MAX], out[FILE_PATH_MAX];
     struct start_options start = {.resume = found->id,
                                   .reconfigured = a->sets.len > 0,
+                                  .from_beginning = a->from_beginning,
                                   .state = a->state,
                                   .listen = a->listen,
                                   .tls_cert = a->tls_cert,

@@ -129,11 +129,10 @@ static enum err find_folder(const struct save *s, const char *recorded,
     return file_join(out, s->state, sub, f);
 }
 
-/* Reads one; of a run without an epoch there is no best one yet. */
-static enum err read_snapshot(struct save *s, const struct history_snapshot *h,
-                              struct fault *f)
+/* Reads one, its best model or what was trained last. */
+static enum err read_folder(struct save *s, const struct history_snapshot *h,
+                            bool best, struct fault *f)
 {
-    bool best = strcmp(s->a->from, "last") != 0 && h->s.best_path[0];
     enum err err =
         find_folder(s, best ? h->s.best_path : h->s.path, s->path, f);
 
@@ -149,6 +148,30 @@ static enum err read_snapshot(struct save *s, const struct history_snapshot *h,
     s->from = h;
     s->best = best;
     return ERR_OK;
+}
+
+/* Whether another one is to be tried. */
+static bool is_lost(enum err err)
+{
+    return err == ERR_NOENT || err == ERR_FORMAT || err == ERR_VERSION;
+}
+
+/* Of a run without an epoch there is no best one yet; of one whose best is
+ * damaged, what was trained last serves. */
+static enum err read_snapshot(struct save *s, const struct history_snapshot *h,
+                              struct fault *f)
+{
+    bool best = strcmp(s->a->from, "last") != 0 && h->s.best_path[0];
+    struct fault why = {0};
+    enum err err = read_folder(s, h, best, &why);
+
+    if (err && best && is_lost(err) && read_folder(s, h, false, f) == ERR_OK) {
+        console_error("the best model cannot be used: %s; what was trained "
+                      "last is taken",
+                      why.text);
+        return ERR_OK;
+    }
+    return err ? fault_set(f, err, "%s", why.text) : ERR_OK;
 }
 
 /* Whether it is of a run's beginning: in a first search trials alone are
@@ -203,7 +226,7 @@ static enum err find_snapshot(struct save *s, struct fault *f)
             err = read_snapshot(s, w, f);
         else
             return err;
-        if (err && err != ERR_NOENT && err != ERR_FORMAT && err != ERR_VERSION)
+        if (err && !is_lost(err))
             return err;
         if (err && access(path, F_OK) == 0)
             console_error("a snapshot cannot be used: %s; the one before it is "

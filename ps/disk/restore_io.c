@@ -75,7 +75,7 @@ static enum err check_tables(const struct restore *r, struct fault *f)
     char was[MANIFEST_TEXT_MAX], is[MANIFEST_TEXT_MAX];
 
     if (m->tables != r->shape->tables)
-        return fault_set(f, ERR_FORMAT,
+        return fault_set(f, ERR_INVAL,
                          "%s: a checkpoint of %" PRIu32
                          " tables, but this job has %zu",
                          r->dir, m->tables, r->shape->tables);
@@ -87,7 +87,7 @@ static enum err check_tables(const struct restore *r, struct fault *f)
             continue;
         manifest_say(&m->table[i], was);
         manifest_say(&own, is);
-        return fault_set(f, ERR_FORMAT,
+        return fault_set(f, ERR_INVAL,
                          "%s: table %s was %s; this job's table %s is %s",
                          r->dir, m->table[i].name, was, own.name, is);
     }

@@ -15,10 +15,10 @@
 
 /* Reads a snapshot as the new kept branch @id, written by however many nodes
  * and workers: as mlt_ps_restore, but each node checks the files alone that it
- * has to read. Errors: ERR_FORMAT (any damage, by file and offset; other
- * tables), ERR_NOENT (a file that is not there), ERR_UNSUPPORTED (a local
- * table that nothing moves), ERR_IO,
- * ERR_LIMIT, ERR_EXIST, ERR_NOMEM; nothing changed. */
+ * has to read. Errors: ERR_FORMAT (any damage, by file and offset),
+ * ERR_INVAL (it is of other tables), ERR_NOENT (a file that is not there),
+ * ERR_UNSUPPORTED (a local table that nothing moves), ERR_IO, ERR_LIMIT,
+ * ERR_EXIST, ERR_NOMEM; nothing changed. */
 enum err ps_restore(struct mlt_ps *ps, branch_id id, const char *dir,
                     struct fault *f);
 

@@ -87,6 +87,28 @@ class Recover(Case):
         self.assert_code(done, 0)
         self.goes_on(runs[2], "new")
 
+    def test_what_belongs_to_a_service_is_recovered(self):
+        """Tokens, settings, the audit and the list of uploads, with who may
+        read them."""
+        done = self.run_config(mlr_config(max_epochs=1), "--no-tune")
+        self.assert_code(done, 0)
+        self.assert_code(self.mltune("token", "add", "alice", "--role", "run"),
+                         0)
+        self.write(".mltune/service.json", {})
+        for name in "audit.1", "uploads":
+            path = self.state / name
+            path.write_text(f"{name}\n")
+            path.chmod(0o600)
+        names = ["audit", "audit.1", "service.json", "token", "tokens",
+                 "uploads"]
+        self.assertLessEqual(set(names), set(os.listdir(self.state)))
+        self.assert_code(self.mltune("recover", ".mltune", "--to", "new"), 0)
+        for name in names:
+            was, now = self.state / name, self.folder / "new" / name
+            self.assertEqual(now.read_bytes(), was.read_bytes(), name)
+            self.assertEqual(now.stat().st_mode, was.stat().st_mode, name)
+        self.assert_nothing_left()
+
     def test_a_whole_folder_is_the_same_elsewhere(self):
         """Nothing is missing: it says so, and the run goes on from its last
         snapshot, in the new folder."""

@@ -205,6 +205,78 @@ class Resume(Case):
             journal.of("snapshot_written")[-1]["path"]), left)
         self.assert_nothing_left()
 
+    def test_a_run_whose_history_is_lost_is_left_as_it_is(self):
+        """Neither checkpoint is there, nor the records that they covered: no
+        other run begins in its folder, and its snapshots stay."""
+        run = self.interrupted()
+        folder = self.folder / ".mltune" / "runs" / run
+        for name in "checkpoint", "checkpoint.old":
+            (folder / name).unlink(missing_ok=True)
+        db = sqlite3.connect(self.folder / ".mltune" / "mltune.db")
+        db.execute("DELETE FROM records WHERE seq <= (SELECT max(seq) / 2"
+                   " FROM records)")
+        db.commit()
+        db.close()
+        there = sorted(os.listdir(folder / "snapshots"))
+        self.assertTrue(there)
+        for _ in range(2):
+            done = self.mltune("resume", run)
+            self.assert_code(done, 74)
+            self.assertIn("its history is lost", done.err)
+        self.assertEqual(sorted(os.listdir(folder / "snapshots")), there)
+        self.assert_nothing_left()
+
+    def test_other_tables_and_lost_snapshots_cost_nothing(self):
+        """Data that make a table of another shape are others; snapshots that
+        are not there are waited for: either way none is given up."""
+        header = "a,b,colour,y\n"
+
+        def table(*colours):
+            return header + "".join(
+                f"{i % 7},{i % 5},{colours[i % len(colours)]},{i % 2}\n"
+                for i in range(4000))
+        state = self.folder / ".mltune"
+        config = endless_config()
+        config["app"] = {"name": "mlr", "data": "table.csv"}
+        config["snapshot"] = {"every": 0.2}
+        self.write("config.json", config)
+        self.write("table.csv", table("red", "green", "blue"))
+        process = self.start("run", "config.json")
+        self.wait_for_training()
+        run = self.run_id()
+        self.wait_until(
+            lambda: any(r["clock"] > 0
+                        for r in Journal(state, run).of("snapshot_written")),
+            "a snapshot of parameters")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        folder = state / "runs" / run / "snapshots"
+        there = sorted(os.listdir(folder))
+        self.write("table.csv", table("red", "green", "blue", "grey"))
+        done = self.mltune("resume", run, "--json")
+        self.assert_code(done, 78)
+        self.assertEqual(done.result["reason"], "changed")
+        self.assertEqual(sorted(os.listdir(folder)), there)
+        self.write("table.csv", table("red", "green", "blue"))
+        os.rename(folder, self.folder / "away")
+        folder.mkdir()
+        done = self.mltune("resume", run, "--json")
+        self.assert_code(done, 75)
+        self.assertEqual(done.result["reason"], "restore_failed")
+        self.assertIn("--from-beginning", done.err)
+        folder.rmdir()
+        os.rename(self.folder / "away", folder)
+        before = self.mltune("show", run, "--json").result["clocks"]
+        process = self.start("resume", run)
+        self.wait_until(
+            lambda: self.mltune("show", run, "--json").result["clocks"] >
+            before, "the run to go on")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        resumed = Journal(state, run).of("run_resumed")
+        self.assertNotIn("", [r["path"] for r in resumed])
+        self.assert_nothing_left()
+
     def test_snapshot_that_cannot_be_read_now_is_kept(self):
         """A disk's error is no damage: the run ends with a clear word, gives
         nothing up, and goes on from the same snapshot once that can be read."""

@@ -200,6 +200,28 @@ class Save(Case):
         self.assertFalse((self.folder / "none").exists())
         self.assert_nothing_left()
 
+    def test_a_damaged_best_costs_no_model(self):
+        """What all snapshots share is damaged, the best model: what was
+        trained last is taken, and it says so."""
+        run = self.interrupted()
+        best = self.mltune("save", run, "--json")
+        self.assert_code(best, 0)
+        folder = pathlib.Path(best.result["snapshot"])
+        self.assertTrue(folder.name.endswith("-best"), folder)
+        for shard in folder.rglob("shard-*"):
+            with open(shard, "r+b") as f:
+                f.seek(200)
+                byte = f.read(1)
+                f.seek(200)
+                f.write(bytes([byte[0] ^ 1]))
+        done = self.mltune("save", run, "--json", "--out", "last")
+        self.assert_code(done, 0)
+        self.assertIn("the best model cannot be used", done.err)
+        self.assertIn(folder.name, done.err)
+        self.assertFalse(done.result["snapshot"].endswith("-best"))
+        self.assertGreaterEqual(done.result["epoch"], best.result["epoch"])
+        self.assert_nothing_left()
+
     def test_before_the_first_snapshot_it_says_how_to_get_one(self):
         """While it trains, and after it was killed."""
         config = endless_config()

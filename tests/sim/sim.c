@@ -1475,8 +1475,9 @@ static void folder_write(struct sim *s, const struct msg *m)
     REQUIRE(s, isinf(s->writing.at_s), "two snapshots at a time");
     memcpy(d->path, m->snapshot.path, sizeof(d->path));
     d->s = s->branch[m->snapshot.branch].s;
-    d->damaged =
-        s->options->damage > 0 && rng_uniform(&s->faults) < s->options->damage;
+    d->damaged = (s->options->best_damage && strstr(d->path, "-best")) ||
+                 (s->options->damage > 0 &&
+                  rng_uniform(&s->faults) < s->options->damage);
     s->writing.op = m->op;
     if (s->storage.durable) {
         durable_write(s);
@@ -1927,6 +1928,7 @@ static bool prepare(struct sim *s)
         o.lost_s = s->out->crashed ? s->now - s->line.recorded_s : 0;
     }
     o.resume_reason = "it was killed";
+    o.from_beginning = s->options->from_beginning;
     if (f->max_time_s > 0)
         o.max_time_s = f->max_time_s;
     if (f->target_metric > 0)
@@ -2389,10 +2391,17 @@ static void start_storage(struct sim *s)
     draw_blows(s);
 }
 
+/* Snapshots that were damaged stay so, and nobody begins anew. */
+static bool is_given_up(const struct sim *s)
+{
+    return s->options->damage > 0 && !s->options->from_beginning &&
+           strcmp(s->out->finish.reason, "restore_failed") == 0;
+}
+
 /* A user resumes what was interrupted. */
 static bool resumable(const struct sim *s)
 {
-    return s->options->crashes > 0 &&
+    return s->options->crashes > 0 && !is_given_up(s) &&
            (s->out->finish.status == RUN_INTERRUPTED ||
             (s->out->finish.status == RUN_FAILED &&
              s->failed < s->options->failed));

@@ -189,12 +189,14 @@ struct sim_options {
      * they began, in turn; a new tuner goes on from what is journaled. */
     const uint64_t *crash; /* [crashes] */
     size_t crashes;
-    double crash_s;   /* killed at that time, once; 0: not */
-    bool restarts;    /* it goes on by itself: no user resumes it */
-    unsigned failed;  /* so often a user resumes it though it had failed */
-    double damage;    /* probability that a snapshot cannot be read */
-    double mangle;    /* that a member of a snapshot's record is another */
-    json_t **journal; /* the records, committed, in order; the caller's */
+    double crash_s;      /* killed at that time, once; 0: not */
+    bool restarts;       /* it goes on by itself: no user resumes it */
+    unsigned failed;     /* so often a user resumes it though it had failed */
+    double damage;       /* probability that a snapshot cannot be read */
+    bool best_damage;    /* that of a best model can never be read */
+    bool from_beginning; /* the tuner's option of that name */
+    double mangle;       /* that a member of a snapshot's record is another */
+    json_t **journal;    /* the records, committed, in order; the caller's */
     const struct sim_storage *storage; /* NULL: nothing is written */
     const struct line_plan *line;      /* what befalls messages; NULL: nothing,
                                         * and nobody looks. With a storage, too:

@@ -242,6 +242,7 @@ static void kill_and_check(const struct sim_family *f, uint64_t seed,
         crash[i] = rng_below(&rng, whole.actions);
     o.crash = crash;
     o.damage = damage;
+    o.from_beginning = damage > 0;
     o.journal = &journal;
     run_killed(f, seed, &o, &r);
     t->searches += check_journal(f, seed, journal, &r, t);
@@ -872,6 +873,87 @@ static void resume_passes_over_damage(void **state)
     kill_family(&f, 10, 1);
 }
 
+/* Where none of them can be read, what was trained is not given up: the run is
+ * interrupted, and begins anew only for a user who says so. */
+static void resume_begins_anew_for_nobody_unasked(void **state)
+{
+    unsigned kept = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= sim_seeds(10); seed++) {
+        struct sim_family f = plain;
+        struct sim_result whole, r;
+        uint64_t crash;
+        struct sim_options o = {.crash = &crash, .crashes = 1, .damage = 1};
+
+        f.name = "killed-all-damaged";
+        run_killed(&f, seed, NULL, &whole);
+        crash = whole.actions * 3 / 4;
+        run_killed(&f, seed, &o, &r);
+        if (r.damaged == 0) /* it was killed within its first search */
+            continue;
+        kept++;
+        assert_int_equal(r.finish.status, RUN_INTERRUPTED);
+        assert_string_equal(r.finish.reason, "restore_failed");
+        assert_non_null(strstr(r.finish.message, "--from-beginning"));
+        o.from_beginning = true;
+        run_killed(&f, seed, &o, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+    }
+    assert_true(kept > 0);
+}
+
+/* What the resumes of @journal went on from: the newest snapshot each time,
+ * though its best model was left out. */
+static unsigned bests_left_out(json_t *journal)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < json_array_size(journal); i++) {
+        struct record r;
+
+        assert_int_equal(record_from_json(json_array_get(journal, i), &r, NULL),
+                         ERR_OK);
+        if (r.kind == RECORD_DECISION)
+            n += strstr(r.decision.text, "the best model of snapshot") != NULL;
+        if (r.kind == RECORD_RUN_RESUMED && n > 0)
+            assert_true(r.run_resumed.path[0] && r.run_resumed.from > 0);
+        if (r.kind == RECORD_DECISION)
+            assert_null(strstr(r.decision.text, "anew"));
+        record_deinit(&r);
+    }
+    return n;
+}
+
+/* A best model that is damaged costs no training: the run goes on from what was
+ * trained last. */
+static void resume_goes_on_without_its_best(void **state)
+{
+    unsigned left_out = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= sim_seeds(10); seed++) {
+        struct sim_family f = plain;
+        struct sim_result whole, r;
+        json_t *journal = NULL;
+        uint64_t crash;
+        struct sim_options o = {.crash = &crash,
+                                .crashes = 1,
+                                .best_damage = true,
+                                .journal = &journal};
+
+        f.name = "killed-best-damaged";
+        run_killed(&f, seed, NULL, &whole);
+        crash = whole.actions * (seed % 2 ? 3 : 4) / 4 - 4;
+        run_killed(&f, seed, &o, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        assert_true(isfinite(r.loss));
+        left_out += bests_left_out(journal);
+        json_decref(journal);
+    }
+    assert_true(left_out > 0);
+}
+
 /* Whatever stands in a snapshot's record: it is refused, or the run goes on
  * from there to an end. */
 static void resume_from_a_mangled_record_ends(void **state)
@@ -882,7 +964,10 @@ static void resume_from_a_mangled_record_ends(void **state)
     for (unsigned seed = 1; seed <= sim_seeds(60); seed++) {
         struct sim_family f = plain;
         uint64_t crash[] = {500 + 20 * seed, 400, 300, 200};
-        struct sim_options o = {.crash = crash, .crashes = 4, .mangle = 0.7};
+        struct sim_options o = {.crash = crash,
+                                .crashes = 4,
+                                .mangle = 0.7,
+                                .from_beginning = true};
         struct sim_result r;
 
         f.name = "mangled";
@@ -1278,6 +1363,8 @@ int main(void)
         cmocka_unit_test(resume_of_a_schedule_goes_on),
         cmocka_unit_test(resume_of_contests_goes_on_after_the_search),
         cmocka_unit_test(resume_passes_over_damage),
+        cmocka_unit_test(resume_begins_anew_for_nobody_unasked),
+        cmocka_unit_test(resume_goes_on_without_its_best),
         cmocka_unit_test(resume_from_a_mangled_record_ends),
         cmocka_unit_test(resume_of_an_interrupted_run),
         cmocka_unit_test(resume_of_a_search_long_over_begins_another),

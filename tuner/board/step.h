@@ -87,6 +87,9 @@ struct tuner_options {
      * from its newest snapshot that can be read; kept up to date by the caller
      * with the records that the tuner makes; borrowed for the tuner's life. */
     const struct history *resume;
+    /* Where none of the snapshots that it tries can be used, it begins anew;
+     * else that interrupts the run. */
+    bool from_beginning;
     const char *resume_reason; /* a sentence, for the record; borrowed */
     uint32_t restarts;         /* of the node in a row, for the record */
     double lost_s; /* seconds since its last record, or since it began, in which

@@ -29,6 +29,7 @@ struct resume {
     const json_t *state;  /* borrowed from the history; NULL: beginning */
     uint32_t number;      /* of that snapshot; 0: beginning */
     branch_id main, best; /* restored; main may be 0, best BRANCH_NONE */
+    bool best_left;       /* the best of this snapshot cannot be used */
     uint32_t search;      /* that goes on; 0: none */
     bool unsaved;         /* it ended, but for its model */
     bool closed;          /* it ended, model and all, and is to go on still */
@@ -167,8 +168,10 @@ static void record_resumed(struct board *c,
         return;
     r->from = s->branch;
     r->epoch = survives(c, s);
-    r->best_epoch = s->best_epoch;
-    r->best_of = s->best_of;
+    if (!c->owner->resume->best_left) {
+        r->best_epoch = s->best_epoch;
+        r->best_of = s->best_of;
+    }
     memcpy(r->path, s->path, sizeof(r->path));
 }
 
@@ -198,7 +201,7 @@ static void read_snapshot(struct board *c,
         assert(b);
         r->main = b->id;
     }
-    if (s->best_path[0]) {
+    if (s->best_path[0] && !r->best_left) {
         const struct branch *b = branches_restore(c, s->best_path, s->branch);
 
         assert(b);
@@ -246,7 +249,23 @@ static bool is_of_use(struct resume *r, const json_t *state)
     return state && (r->ends || !end || snapshot_state_strategy(state));
 }
 
-static void attempt(struct board *c)
+/* What was trained is given up by nobody but the user. */
+static void none_is_of_use(struct board *c, const char *why)
+{
+    char what[RECORD_TEXT_MAX];
+
+    snprintf(what, sizeof(what),
+             "no snapshot can be used, and all are kept: %.200s; put back what "
+             "is missing and resume the run; or mltune save, mltune recover "
+             "take what is whole; mltune resume --from-beginning begins anew",
+             why);
+    c->owner->resume->state = NULL;
+    c->owner->resume->phase = RESUME_OVER;
+    lifecycle_interrupted(c, "restore_failed", what);
+}
+
+/* @why: the one tried before could not be used. */
+static void attempt(struct board *c, const char *why)
 {
     const struct history *h = board_history(c);
     struct resume *r = c->owner->resume;
@@ -258,24 +277,53 @@ static void attempt(struct board *c)
         if (!is_of_use(r, s->state))
             continue;
         r->tried++;
+        r->best_left = false;
         read_snapshot(c, s);
         return;
     }
-    begin_anew(c);
+    if (r->tried > 0 && !run_options(c)->from_beginning)
+        none_is_of_use(c, why);
+    else
+        begin_anew(c);
 }
 
-static void pass_over(struct board *c, const char *why)
+static void give_back(struct board *c)
 {
     struct resume *r = c->owner->resume;
 
-    board_decision(c, "resume", "a snapshot cannot be used: %.400s", why);
     models_forget(c);
     snapshots_restored(c, BRANCH_NONE, 0);
     if (r->main)
         board_free(c, r->main, "not usable");
-    board_free(c, r->best, "not usable");
+    if (r->best != BRANCH_NONE)
+        board_free(c, r->best, "not usable");
     r->best = BRANCH_NONE;
-    attempt(c);
+}
+
+static void pass_over(struct board *c, const char *why)
+{
+    char told[RECORD_TEXT_MAX];
+
+    snprintf(told, sizeof(told), "%.400s", why);
+    board_decision(c, "resume", "snapshot %06u cannot be used: %s",
+                   c->owner->resume->number, told);
+    snapshots_pass_over(c, c->owner->resume->number);
+    give_back(c);
+    attempt(c, told);
+}
+
+/* The same snapshot again: it is whole, but for the best model. */
+static void leave_best(struct board *c, const char *why)
+{
+    struct resume *r = c->owner->resume;
+
+    board_decision(c, "resume",
+                   "the best model of snapshot %06u cannot be used: %.300s; "
+                   "the run goes on without it, from what was trained last",
+                   r->number, why);
+    give_back(c);
+    r->best_left = true;
+    read_snapshot(c, &history_snapshot_at(board_history(c), r->left)->s);
 }
 
 /* ---- the beginning ------------------------------------------------------- */
@@ -316,7 +364,7 @@ bool resume_begin(struct board *c)
     if (board_system(c)->workers != history_run(h)->workers)
         board_decision(c, "resume", "%u workers over all nodes, at first %u",
                        board_system(c)->workers, history_run(h)->workers);
-    attempt(c);
+    attempt(c, "");
     return true;
 }
 
@@ -348,10 +396,33 @@ static bool install(struct board *c)
     return true;
 }
 
-/* Whether reading it again could not help. */
-static bool is_damage(enum err err)
+static bool is_refused(const struct branch *b)
 {
-    return err == ERR_FORMAT || err == ERR_VERSION || err == ERR_NOENT;
+    return b && b->state == BRANCH_REFUSED;
+}
+
+/* Whether another snapshot is to be tried. One of a newer version is sound. */
+static bool is_lost(const struct branch *b)
+{
+    return is_refused(b) && (b->error == ERR_FORMAT || b->error == ERR_NOENT);
+}
+
+/* It is of other tables, and those come from the data. */
+static bool is_of_others(const struct branch *b)
+{
+    return is_refused(b) && b->error == ERR_INVAL;
+}
+
+static void other_tables(struct board *c)
+{
+    char what[RECORD_TEXT_MAX];
+
+    snprintf(what, sizeof(what),
+             "the data have changed: %.320s; the snapshots are kept, and the "
+             "run goes on once the data are as they were",
+             board_failure(c));
+    c->owner->resume->phase = RESUME_OVER;
+    lifecycle_interrupted(c, "changed", what);
 }
 
 /* The snapshot may be sound: nothing is given up for want of memory or of a
@@ -369,11 +440,6 @@ static void not_now(struct board *c)
     lifecycle_interrupted(c, "restore_failed", what);
 }
 
-static bool is_refused(const struct branch *b)
-{
-    return b && b->state == BRANCH_REFUSED;
-}
-
 /* READING, until both folders are read or one cannot be. */
 static void reading(struct board *c)
 {
@@ -385,11 +451,14 @@ static void reading(struct board *c)
     if (main->state == BRANCH_FORKING ||
         (best && best->state == BRANCH_FORKING))
         return;
-    if ((is_refused(main) && is_damage(main->error)) ||
-        (is_refused(best) && is_damage(best->error)))
+    if (is_of_others(main) || is_of_others(best))
+        other_tables(c);
+    else if (is_lost(main))
         pass_over(c, board_failure(c));
-    else if (is_refused(main) || is_refused(best))
+    else if (is_refused(main) || (is_refused(best) && !is_lost(best)))
         not_now(c);
+    else if (is_lost(best))
+        leave_best(c, board_failure(c));
     else if (!install(c))
         pass_over(c, "its record is damaged");
     else

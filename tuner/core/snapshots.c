@@ -118,6 +118,17 @@ void snapshots_restored(struct board *c, branch_id best, uint32_t number)
         c->owner->snapshots->best_number = number;
 }
 
+void snapshots_pass_over(struct board *c, uint32_t number)
+{
+    struct snapshots *s = c->owner->snapshots;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->written_len; i++)
+        if (s->written[i].number != number)
+            s->written[n++] = s->written[i];
+    s->written_len = n;
+}
+
 /* ---- when ---------------------------------------------------------------- */
 
 static void due_after(struct board *c, double seconds)

@@ -45,6 +45,9 @@ void snapshots_end(struct board *c, const struct tuner_finish *end);
  * strategy's state. None may be taken or under way. */
 void snapshots_take_end(struct board *c, branch_id model);
 
+/* Snapshot @number cannot be used: it counts as none of those that are kept. */
+void snapshots_pass_over(struct board *c, uint32_t number);
+
 /* Whether one that says how the run ends is on the disk. */
 bool snapshots_end_written(const struct board *c);
 

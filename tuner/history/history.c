@@ -282,7 +282,9 @@ static enum err apply_resumed(struct history *h, const struct record *r)
     history_prune_epochs(h, m->from, m->epoch);
     find_best(h, m);
     history_break_promises(h, m->path);
-    history_forget_snapshots(h, m->path);
+    h->snapshot_back = history_snapshot_number(m->path);
+    if (h->snapshot_back == 0) /* anew: none of them is of use */
+        history_forget_snapshots(h, 0);
     return ERR_OK;
 }
 

@@ -251,11 +251,14 @@ struct history {
     /* One above the index of the latest epoch of the surviving lineage, and of
      * the one whose parameters are kept as best; 0: none. */
     size_t last_epoch, best_epoch;
-    /* The latest, oldest first; those after one that the run went back to are
-     * of no use and left out. */
+    /* The latest, oldest first. */
     struct history_snapshot *snapshot; /* owned */
     size_t snapshots, snapshots_cap;
     uint32_t snapshot_number; /* highest of any folder, of use or not */
+    /* Number of the one that the run went back to; 0: none has followed. Those
+     * after it are forgotten when a newer one is written: until then whoever
+     * resumes the run tries them again. */
+    uint32_t snapshot_back;
     struct history_era era[HISTORY_ERAS_MAX]; /* oldest first */
     size_t eras;
     uint32_t resumes; /* how often the run went on from a snapshot */

@@ -82,7 +82,7 @@ enum err history_apply_choice(struct history *h, const struct record *r);
 enum err history_apply_snapshot(struct history *h, const struct record *r);
 
 /* Drops the snapshots after the one of @path. */
-void history_forget_snapshots(struct history *h, const char *path);
+void history_forget_snapshots(struct history *h, uint32_t number);
 
 /* The surviving epochs are those of the lineage of branch @from up to @epoch:
  * its own, and before its first one those of the branch it was forked from. */

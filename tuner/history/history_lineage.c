@@ -145,10 +145,8 @@ enum err history_apply_choice(struct history *h, const struct record *r)
     return ERR_OK;
 }
 
-void history_forget_snapshots(struct history *h, const char *path)
+void history_forget_snapshots(struct history *h, uint32_t number)
 {
-    uint32_t number = history_snapshot_number(path);
-
     while (h->snapshots > 0 &&
            history_snapshot_number(h->snapshot[h->snapshots - 1].s.path) !=
                number)
@@ -187,6 +185,9 @@ enum err history_apply_snapshot(struct history *h, const struct record *r)
     struct history_snapshot *s;
 
     assert(r->kind == RECORD_SNAPSHOT_WRITTEN);
+    if (h->snapshot_back)
+        history_forget_snapshots(h, h->snapshot_back);
+    h->snapshot_back = 0;
     if (mem_grow((void **)&h->snapshot, &h->snapshots_cap, sizeof(*s),
                  h->snapshots + 1))
         return ERR_NOMEM;

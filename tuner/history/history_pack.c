@@ -56,6 +56,7 @@ static const struct json_field head[] = {
     {FIELD_OF(history, U64, last_epoch)},
     {FIELD_OF(history, U64, best_epoch)},
     {FIELD_OF(history, U32, snapshot_number)},
+    {FIELD_OF(history, U32, snapshot_back)},
     {FIELD_OF(history, U32, resumes)},
     {FIELD_OF(history, U64, increments)},
     {.name = NULL},

@@ -23,7 +23,8 @@ struct run {
     struct tuner_answer answer; /* the latest */
     const struct strategy_ops *strategy;
     const char *space;
-    bool program; /* its app is the user's own */
+    bool program;        /* its app is the user's own */
+    bool from_beginning; /* the tuner's option */
     double now;
 };
 
@@ -75,6 +76,7 @@ static void begin(struct run *r, uint32_t restarts)
     o.restarts = restarts;
     o.resume_reason = "it was lost";
     o.program = r->program;
+    o.from_beginning = r->from_beginning;
     assert_int_equal(tuner_new(&o, &r->tuner, NULL), ERR_OK);
     give(r, &timer);
 }
@@ -454,6 +456,7 @@ static void steering_stop_waits_for_the_snapshot(void **state)
     open_run(&r, &strategy_fixed, RATE("true"));
     say_ready(&r);
     write_snapshot(&r);
+    r.from_beginning = true;
     lose(&r, 0);
     command(&r, 1, COMMAND_STOP, NULL);
     assert_int_equal(r.answer.err, ERR_AGAIN);
@@ -510,6 +513,59 @@ static void steering_unreadable_snapshot_interrupts(void **state)
     assert_non_null(strstr(r.history.end.message, "is kept: away; resume"));
     assert_int_equal(actions_of(&r, TUNER_FINISH), 1);
     close_run(&r);
+}
+
+/* The answer to every restore that the tuner asks for; true: there was one. */
+static bool refuse_restore(struct run *r, enum err code)
+{
+    struct msg failed = {.kind = MSG_FAILED};
+
+    for (size_t i = 0; i < r->actions.count; i++)
+        if (r->actions.item[i].kind == TUNER_SEND &&
+            r->actions.item[i].message.kind == MSG_RESTORE)
+            failed.op = r->actions.item[i].message.op;
+    if (!failed.op)
+        return false;
+    failed.failed.code = code;
+    snprintf(failed.failed.reason, sizeof(failed.failed.reason), "as it is");
+    say(r, &failed);
+    return true;
+}
+
+/* Whatever makes the only snapshot unusable: the run is interrupted, and the
+ * next resume tries it again. Nothing is begun anew, nothing forgotten. */
+static void steering_no_snapshot_is_given_up(void **state)
+{
+    static const struct {
+        enum err code;
+        const char *reason, *message;
+    } cases[] = {
+        {ERR_FORMAT, "restore_failed", "all are kept: as it is"},
+        {ERR_NOENT, "restore_failed", "all are kept: as it is"},
+        {ERR_VERSION, "restore_failed", "is kept: as it is"},
+        {ERR_INVAL, "changed", "the data have changed: as it is"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct run r;
+
+        open_run(&r, &strategy_fixed, RATE("true"));
+        say_ready(&r);
+        write_snapshot(&r);
+        for (int again = 0; again < 2; again++) {
+            lose(&r, 0);
+            say_ready(&r);
+            assert_true(refuse_restore(&r, cases[i].code));
+            assert_false(sends(&r, MSG_FORK));
+            assert_true(r.history.finished);
+            assert_int_equal(r.history.end.status, RUN_INTERRUPTED);
+            assert_string_equal(r.history.end.reason, cases[i].reason);
+            assert_non_null(strstr(r.history.end.message, cases[i].message));
+            assert_int_equal(r.history.snapshots, 1);
+        }
+        close_run(&r);
+    }
 }
 
 /* Data that are others than the run began with interrupt it; that is the last
@@ -723,6 +779,7 @@ int main(void)
         cmocka_unit_test(steering_full_journal_interrupts),
         cmocka_unit_test(steering_stop_waits_for_the_snapshot),
         cmocka_unit_test(steering_unreadable_snapshot_interrupts),
+        cmocka_unit_test(steering_no_snapshot_is_given_up),
         cmocka_unit_test(steering_other_data_interrupt_and_record_nothing),
         cmocka_unit_test(steering_interrupt_while_it_loads_keeps_all),
         cmocka_unit_test(steering_retune_of_what_may_not_is_refused),

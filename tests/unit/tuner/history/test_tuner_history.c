@@ -447,7 +447,7 @@ static void resumed(struct world *w, branch_id from, uint32_t epochs,
 }
 
 /* Going back to a snapshot takes back what its lineage ran since, loses what
- * lived, and forgets later snapshots. */
+ * lived, and forgets later snapshots once another one is written. */
 static void history_resumed_goes_back_to_the_snapshot(void **state)
 {
     struct world w = {0};
@@ -481,17 +481,27 @@ static void history_resumed_goes_back_to_the_snapshot(void **state)
     assert_int_equal(history_epochs(&w.h), 2);
     assert_int_equal(history_last_epoch(&w.h)->e.branch, 1);
     assert_int_equal(history_best_epoch(&w.h)->e.epoch, 2);
-    assert_int_equal(w.h.snapshots, 1);
+    assert_int_equal(w.h.snapshots, 2);
     for (size_t i = 0; i < w.h.epochs; i++)
         surviving += w.h.epoch[i].e.surviving;
     assert_int_equal(surviving, 2);
+
+    /* It can be read again, as a disk that was mounted. */
+    resumed(&w, 4, 3, 3, 0, "/s/000002");
+    assert_int_equal(history_epochs(&w.h), 3);
+    resumed(&w, 2, 2, 2, 0, "/s/000001");
+    branch(&w, 5, 2, BRANCH_KEPT);
+    snapshot(&w, 5, 2, 2, "/s/000005");
+    assert_int_equal(w.h.snapshots, 2);
+    assert_string_equal(w.h.snapshot[0].s.path, "/s/000001");
+    assert_string_equal(w.h.snapshot[1].s.path, "/s/000005");
 
     resumed(&w, 0, 0, 0, 0, "");
     assert_int_equal(history_epochs(&w.h), 0);
     assert_null(history_best_epoch(&w.h));
     assert_null(history_last_snapshot(&w.h));
-    assert_int_equal(w.h.snapshot_number, 2);
-    assert_int_equal(w.h.resumes, 3);
+    assert_int_equal(w.h.snapshot_number, 5);
+    assert_int_equal(w.h.resumes, 5);
     history_deinit(&w.h);
 }
 
@@ -871,7 +881,9 @@ static void history_snapshots_move_with_their_folder(void **state)
 
     /* The journal has both places. */
     resumed(&w, 1, 0, 0, 0, "/before/snapshots/000001");
-    assert_int_equal(w.h.snapshots, 1);
+    snapshot(&w, 1, 0, 0, "/now/000004");
+    assert_int_equal(w.h.snapshots, 2);
+    assert_string_equal(w.h.snapshot[0].s.path, "/now/000001");
     history_deinit(&w.h);
 }
 
