@@ -30,6 +30,45 @@ struct reaper_entry *reaper_add(struct reaper *r, int fd, time_ns now)
     return NULL;
 }
 
+static bool is_unknown(const struct reaper_entry *e)
+{
+    return e->phase != REAPER_FREE && e->phase != REAPER_CLOSING && !e->known;
+}
+
+/* Of those not known who are no @e, from its address alone or from any: who has
+ * been longest in its phase, where they are more than @most with @e. */
+static struct reaper_entry *
+longest(struct reaper *r, const struct reaper_entry *e, bool same, size_t most)
+{
+    struct reaper_entry *found = NULL;
+    size_t n = 1;
+
+    for (size_t i = 0; i < r->places; i++) {
+        struct reaper_entry *other = &r->entry[i];
+
+        if (other == e || !is_unknown(other) ||
+            (same && other->client != e->client))
+            continue;
+        n++;
+        if (!found || other->since < found->since)
+            found = other;
+    }
+    return n > most ? found : NULL;
+}
+
+struct reaper_entry *reaper_surplus(struct reaper *r,
+                                    const struct reaper_entry *e)
+{
+    struct reaper_entry *found = longest(r, e, true, r->places / 2);
+
+    assert(e->phase != REAPER_FREE);
+    if (!found)
+        found = longest(r, e, false, r->places - r->places / 8);
+    if (found)
+        found->phase = REAPER_CLOSING;
+    return found;
+}
+
 void reaper_remove(struct reaper *r, struct reaper_entry *e)
 {
     if (!e)
@@ -55,7 +94,9 @@ static time_ns deadline(const struct reaper *r, const struct reaper_entry *e)
 
     if (e->phase == REAPER_FREE || e->phase == REAPER_CLOSING)
         return INT64_MAX;
-    if (crowded && (e->phase == REAPER_HEAD || e->phase == REAPER_IDLE) &&
+    if (crowded &&
+        (e->phase == REAPER_HEAD || e->phase == REAPER_IDLE ||
+         (e->phase == REAPER_ANSWER && !e->known)) &&
         limit > r->limits.crowded)
         limit = r->limits.crowded;
     return e->since + limit;

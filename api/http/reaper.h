@@ -5,6 +5,12 @@
  * them keep everybody out (slowloris). So every phase of a connection has an
  * absolute deadline, and a shorter one while few places are left.
  *
+ * Who is not known (yet), a stranger or one whose first request has not come,
+ * shares with others of its kind: seven eighths of the places, half of them
+ * from one address. Where one more comes, the one goes that has been longest in
+ * its phase. So whoever fills the places with answers that nobody takes keeps
+ * out neither those who are known nor those who come after.
+ *
  * Pure: times are given. One owner thread.
  */
 #ifndef API_REAPER_H
@@ -35,7 +41,9 @@ enum reaper_phase {
 
 struct reaper_limits {
     time_ns phase[REAPER_PHASES]; /* all but FREE and CLOSING */
-    time_ns crowded; /* for HEAD and IDLE while over three quarters are used */
+    /* For HEAD and IDLE while over three quarters are used, and for the ANSWER
+     * to those who are not known. */
+    time_ns crowded;
 };
 /* A head has a second where it is crowded: no honest client needs more. */
 #define REAPER_LIMITS                                                          \
@@ -75,6 +83,11 @@ void reaper_init(struct reaper *r, const struct reaper_limits *limits,
 
 /* Place for a new connection on @fd, or NULL when there is none. */
 struct reaper_entry *reaper_add(struct reaper *r, int fd, time_ns now);
+/* One of those not known who is to go for @e, which has just been added and has
+ * its address (client), now in REAPER_CLOSING, to be shut down by the caller;
+ * NULL: nobody further. O(places). */
+struct reaper_entry *reaper_surplus(struct reaper *r,
+                                    const struct reaper_entry *e);
 /* Accepts NULL. */
 void reaper_remove(struct reaper *r, struct reaper_entry *e);
 

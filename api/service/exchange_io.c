@@ -94,7 +94,6 @@ static bool count_open(struct exchanges *s, struct exchange *x, bool exports)
 
     if (!x->stranger || !e)
         return true;
-    e->client = peer_address(e->fd);
     if (reaper_count(s->reaper, e->client, exports) >= most)
         return false;
     e->counted = true;

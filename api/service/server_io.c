@@ -115,6 +115,26 @@ static void pay(struct api_server *s, const struct reaper_entry *e)
         toll_take(&s->exchanges.toll, times, clock_monotonic());
 }
 
+static void cut(struct door *d, const struct reaper_entry *e)
+{
+    struct api_server *s = d->server;
+
+    shutdown(e->fd, SHUT_RDWR);
+    if (exchanges_worth_logging(++s->cut))
+        log_event(LOG_INFO, "http_connection_cut", "used=%zu count=%" PRIu64,
+                  d->reaper.used, s->cut);
+}
+
+/* For @e, which has come: strangers may have a share of the places. */
+static void make_way(struct door *d, struct reaper_entry *e)
+{
+    const struct reaper_entry *gone;
+
+    e->client = peer_address(e->fd);
+    while ((gone = reaper_surplus(&d->reaper, e)))
+        cut(d, gone);
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection,
                           void **context,
                           enum MHD_ConnectionNotificationCode code)
@@ -140,6 +160,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection,
         e->local = d->local;
     pay_at_once(d, e);
     *context = e;
+    if (e && !d->local)
+        make_way(d, e);
 }
 
 /* ---- thread -------------------------------------------------------------- */
@@ -152,16 +174,11 @@ static void on_connection(void *cls, struct MHD_Connection *connection,
  * it closes one, and does so in this thread. */
 static void reap(struct door *d, time_ns now)
 {
-    struct api_server *s = d->server;
-    struct reaper_entry *e;
+    const struct reaper_entry *e;
 
     assert(d->reaper.used <= REAPER_CONNECTIONS_MAX);
-    while ((e = reaper_next(&d->reaper, now))) {
-        shutdown(e->fd, SHUT_RDWR);
-        if (exchanges_worth_logging(++s->cut))
-            log_event(LOG_INFO, "http_connection_cut",
-                      "used=%zu count=%" PRIu64, d->reaper.used, s->cut);
-    }
+    while ((e = reaper_next(&d->reaper, now)))
+        cut(d, e);
 }
 
 static bool token_lives(const void *tokens, uint64_t number)

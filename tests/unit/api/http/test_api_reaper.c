@@ -72,18 +72,21 @@ static void reaper_empty_is_never_due(void **state)
 }
 
 /* While over three quarters of the places are taken, those that neither ask
- * nor are answered go early; answers do not. */
+ * nor are answered go early, and answers to strangers that these do not take;
+ * answers to others do not. */
 static void reaper_is_stricter_when_crowded(void **state)
 {
     const size_t many = REAPER_CONNECTIONS_MAX / 4 * 3 + 1;
+    static const enum reaper_phase early[] = {REAPER_HEAD, REAPER_IDLE,
+                                              REAPER_ANSWER};
     struct reaper_entry *answered = reaper_add(&r, 0, 0);
     size_t cut = 0;
 
     (void)state;
+    answered->known = true;
     reaper_enter(answered, REAPER_ANSWER, 0);
     for (size_t i = 1; i + 1 < many; i++)
-        reaper_enter(reaper_add(&r, (int)i, 0),
-                     i % 2 ? REAPER_HEAD : REAPER_IDLE, 0);
+        reaper_enter(reaper_add(&r, (int)i, 0), early[i % 3], 0);
     assert_null(reaper_next(&r, 99));
     assert_non_null(reaper_add(&r, 1000, 95));
     assert_int_equal(reaper_deadline(&r), 10);
@@ -91,6 +94,63 @@ static void reaper_is_stricter_when_crowded(void **state)
         cut++;
     assert_int_equal(cut, many - 2);
     assert_int_equal(answered->phase, REAPER_ANSWER);
+}
+
+/* One more of the address @client, at @now. */
+static struct reaper_entry *come(uint32_t client, time_ns now)
+{
+    struct reaper_entry *e = reaper_add(&r, 1, now);
+
+    assert_non_null(e);
+    e->client = client;
+    return e;
+}
+
+/* Whoever is not known has half the places at most; the one that has made least
+ * of its own goes, and neither who is known nor who comes from elsewhere. */
+static void reaper_bounds_an_address(void **state)
+{
+    const size_t most = REAPER_CONNECTIONS_MAX / 2;
+    struct reaper_entry *known = come(7, 0), *other = come(8, 0), *first, *e;
+
+    (void)state;
+    known->known = true;
+    assert_null(reaper_surplus(&r, other));
+    first = come(7, 1);
+    reaper_enter(first, REAPER_ANSWER, 1);
+    for (size_t i = 1; i < most; i++)
+        assert_null(reaper_surplus(&r, come(7, 1 + (time_ns)i)));
+    e = come(7, 1000);
+    assert_true(reaper_surplus(&r, e) == first);
+    assert_int_equal(first->phase, REAPER_CLOSING);
+    assert_null(reaper_surplus(&r, e));
+    assert_null(reaper_surplus(&r, come(8, 1000)));
+    assert_int_equal(known->phase, REAPER_HEAD);
+    assert_int_equal(other->phase, REAPER_HEAD);
+}
+
+/* However many addresses they come from: an eighth of the places is kept for
+ * those who are known, and no newcomer goes for its own sake. */
+static void reaper_keeps_places_for_the_known(void **state)
+{
+    const uint32_t most = REAPER_CONNECTIONS_MAX - REAPER_CONNECTIONS_MAX / 8;
+    struct reaper_entry *e, *gone;
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < most; i++)
+        assert_null(reaper_surplus(&r, come(i, (time_ns)i)));
+    for (; i < 5 * most; i++) {
+        e = come(i, (time_ns)i);
+        gone = reaper_surplus(&r, e);
+        assert_non_null(gone);
+        assert_true(gone != e);
+        assert_int_equal(gone->client, i - most);
+        assert_null(reaper_surplus(&r, e));
+        reaper_remove(&r, gone);
+    }
+    for (i = most; i < REAPER_CONNECTIONS_MAX; i++)
+        come(0, 0)->known = true;
 }
 
 /* There are as many places as promised, and no more. */
@@ -158,6 +218,8 @@ int main(void)
         cmocka_unit_test_setup(reaper_empty_is_never_due, setup),
         cmocka_unit_test_setup(reaper_is_stricter_when_crowded, setup),
         cmocka_unit_test_setup(reaper_places_are_limited, setup),
+        cmocka_unit_test_setup(reaper_bounds_an_address, setup),
+        cmocka_unit_test_setup(reaper_keeps_places_for_the_known, setup),
         cmocka_unit_test_setup(reaper_counts_its_own_places, setup),
         cmocka_unit_test_setup(reaper_cuts_revoked_tokens, setup),
     };

@@ -41,9 +41,10 @@ static unsigned port_of(const char *url)
     return port;
 }
 
-static void world_start(struct world *w, const struct reaper_limits *limits)
+static void world_start(struct world *w, const struct reaper_limits *limits,
+                        enum read_rule read)
 {
-    struct api_server_options options = {.limits = limits};
+    struct api_server_options options = {.limits = limits, .read = read};
     struct fault f = {0};
 
     http_fixture_init(&w->x);
@@ -62,7 +63,7 @@ static int setup(void **state)
 {
     static struct world w;
 
-    world_start(&w, NULL);
+    world_start(&w, NULL, READ_EVERYONE);
     *state = &w;
     return 0;
 }
@@ -77,7 +78,23 @@ static int setup_crowded(void **state)
         .crowded = 300000000};
     static struct world w;
 
-    world_start(&w, &limits);
+    world_start(&w, &limits, READ_EVERYONE);
+    *state = &w;
+    return 0;
+}
+
+/* No connection is cut for its time; who has no token is a stranger. */
+static int setup_patient(void **state)
+{
+    static const struct reaper_limits limits = {
+        .phase = {[REAPER_HEAD] = 3600000000000,
+                  [REAPER_IDLE] = 3600000000000,
+                  [REAPER_BODY] = 3600000000000,
+                  [REAPER_ANSWER] = 3600000000000},
+        .crowded = 3600000000000};
+    static struct world w;
+
+    world_start(&w, &limits, READ_TOKEN);
     *state = &w;
     return 0;
 }
@@ -93,7 +110,7 @@ static int setup_impatient(void **state)
         .crowded = 1000000};
     static struct world w;
 
-    world_start(&w, &limits);
+    world_start(&w, &limits, READ_EVERYONE);
     *state = &w;
     return 0;
 }
@@ -630,6 +647,44 @@ static void server_serves_others_when_crowded(void **state)
     assert_int_equal(r.status, 200);
 }
 
+#define AUTH "Authorization: Bearer " TOKEN "\r\n"
+
+/* More answers that nobody takes than there are places keep out neither who
+ * comes with the token nor who has come before with it. */
+static void server_serves_others_while_answers_wait(void **state)
+{
+    enum { ATTACKERS = REAPER_CONNECTIONS_MAX + 50 };
+    struct world *w = *state;
+    const int small = 2304;
+    int fd[ATTACKERS], known = connect_to(w->port);
+    char text[512];
+    int n =
+        snprintf(text, sizeof(text),
+                 "HEAD /version HTTP/1.1\r\nHost: %s\r\n" AUTH "\r\n", w->host);
+
+    send_bytes(known, text, (size_t)n);
+    read_reply(known, false, &r);
+    assert_int_equal(r.status, 200);
+    for (int i = 0; i < ATTACKERS; i++) {
+        char ask[256];
+        int len =
+            snprintf(ask, sizeof(ask),
+                     "GET /web/uplot.js HTTP/1.1\r\nHost: %s\r\n\r\n", w->host);
+
+        fd[i] = connect_to(w->port);
+        setsockopt(fd[i], SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+        send_bytes(fd[i], ask, (size_t)len);
+    }
+    request(w, "GET", "/api/v1/runs", AUTH, &r);
+    assert_int_equal(r.status, 200);
+    send_bytes(known, text, (size_t)n);
+    read_reply(known, false, &r);
+    assert_int_equal(r.status, 200);
+    for (int i = 0; i < ATTACKERS; i++)
+        close(fd[i]);
+    close(known);
+}
+
 /* Once places are free again, who waited is served without anything else having
  * to happen. */
 static void server_serves_who_waited_for_a_place(void **state)
@@ -650,7 +705,6 @@ static void server_serves_who_waited_for_a_place(void **state)
 
 /* ---- writes -------------------------------------------------------------- */
 
-#define AUTH "Authorization: Bearer " TOKEN "\r\n"
 #define PAUSE "/api/v1/runs/run-1:pause"
 
 struct steered {
@@ -1173,6 +1227,8 @@ int main(void)
         QUICK(server_cuts_slow_heads),
         QUICK(server_cuts_idle_connections),
         QUICK(server_serves_others_when_crowded),
+        cmocka_unit_test_setup_teardown(server_serves_others_while_answers_wait,
+                                        setup_patient, teardown),
         cmocka_unit_test_setup_teardown(server_serves_who_waited_for_a_place,
                                         setup_crowded, teardown),
         WITH(server_port_in_use_then_free),
