@@ -1,5 +1,6 @@
 #include "cli/service/upload.h"
 
+#include "base/clock_io.h"
 #include "base/disk_io.h"
 #include "base/file_io.h"
 #include "cli/service/upload_list.h"
@@ -37,18 +38,39 @@ static void not_stored(const struct fault *f, struct response *out)
 
 /* ---- beginning ----------------------------------------------------------- */
 
+/* True: @r may go on with what there is of its name, or put it aside. */
+static bool may_touch(const struct desk_request *r,
+                      const struct upload_sum *sum, struct response *out)
+{
+    if (!sum->others || r->role >= ROLE_ADMIN)
+        return true;
+    response_problem(out, 403, "role_too_low", NULL,
+                     "the upload of %s was begun by %s, not by %s: to go on "
+                     "with it, or to begin it anew, takes the role %s; choose "
+                     "another name",
+                     r->upload, sum->holder[0] ? sum->holder : "an admin",
+                     r->by, role_name(ROLE_ADMIN));
+    return false;
+}
+
+/* Makes room among the uploads of one token that are under way: the one that
+ * has rested longest goes, if it has for long. */
+static bool has_turn(const struct upload_place *p, const struct upload_sum *sum)
+{
+    struct upload_paths at;
+
+    if (sum->open < UPLOADS_OPEN_MAX)
+        return true;
+    return clock_wall() / 1000000000 - sum->idlest_s > UPLOAD_REST_S &&
+           upload_paths_of(p, sum->idlest, &at, NULL) == ERR_OK &&
+           disk_system()->unlink(at.part) == 0;
+}
+
 /* True: another upload of @size bytes of @r may begin beside those of @sum. */
 static bool may_begin(const struct upload_place *p,
                       const struct desk_request *r, uint64_t size,
                       const struct upload_sum *sum, struct response *out)
 {
-    if (sum->open >= UPLOADS_OPEN_MAX) {
-        response_problem(out, 429, "too_many_uploads", NULL,
-                         "%u uploads are under way; complete one, or wait for "
-                         "one to be given up",
-                         sum->open);
-        return false;
-    }
     if (sum->names >= UPLOADS_MAX) {
         response_problem(out, 413, "uploads_full", NULL,
                          "%u uploads are in the data folder, and no more are "
@@ -72,6 +94,13 @@ static bool may_begin(const struct upload_place *p,
                          " more: mltune token limit raises it, or remove files "
                          "of it from the data folder",
                          r->upload_max, r->by, sum->own, size);
+        return false;
+    }
+    if (!has_turn(p, sum)) {
+        response_problem(out, 429, "too_many_uploads", NULL,
+                         "%u uploads of %s are under way: complete one; one "
+                         "that rests for %d minutes is given up for another",
+                         sum->open, r->by, UPLOAD_REST_S / 60);
         return false;
     }
     return true;
@@ -145,7 +174,9 @@ static bool admit(const struct upload_place *p, const struct desk_request *r,
     known = !begins && sum.announced != UPLOAD_SIZE_UNKNOWN;
     if (!err && !begins && !known)
         err = upload_list_sum(p, list, r, true, &sum, &f);
-    if (!err && known && sum.announced != size)
+    if (!err && !may_touch(r, &sum, out))
+        ;
+    else if (!err && known && sum.announced != size)
         wrong_size(r, sum.announced, size, out);
     else if (!err)
         fits = (known || may_begin(p, r, size, &sum, out)) &&

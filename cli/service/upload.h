@@ -5,6 +5,7 @@
  * piece that completes it gives it its name, in one step, unless something has
  * that name. What is there stays over a restart, so an upload goes on where it
  * was; one that nobody goes on with for a day is removed when another begins.
+ * Who began it, or an admin, goes on with it or begins it anew: nobody else.
  *
  * Names hold no '/' and begin with no '.' (api/routes/submit_routes.h), and no
  * link is followed, so nothing outside the folder is touched.
@@ -23,13 +24,19 @@
 
 #include <stdint.h>
 
-enum { UPLOADS_OPEN_MAX = 16, UPLOADS_MAX = 4096 };
+enum {
+    UPLOADS_OPEN_MAX = 16, /* of a token at a time */
+    UPLOADS_MAX = 4096
+};
 
 #define UPLOAD_FILE_MAX (UINT64_C(4) << 30)
 #define UPLOAD_ALL_MAX (UINT64_C(16) << 30)
 /* Room that stays for others. */
 #define UPLOAD_ROOM_LEFT (UINT64_C(64) << 20)
 #define UPLOAD_IDLE_S 86400
+/* A token that has all it may have under way, and begins another, gives up the
+ * one that rests longest, where that has rested so long. */
+#define UPLOAD_REST_S 600
 
 struct upload_place {
     const char *data, *state;   /* folders, absolute: borrowed */
@@ -38,11 +45,12 @@ struct upload_place {
 
 /* Takes the piece in @r, whose name fits, and answers: how much of the file is
  * there. No bytes at the end of a file that is all there give it its name.
- * Refuses: 409 already_exists, wrong_offset, wrong_size, not_supported; 413
- * upload_too_long, uploads_full, token_uploads_full; 422 invalid_piece; 429
- * too_many_uploads; 507 no_room, not_stored. A piece that is refused leaves
- * what was there, but for one with which an upload was to begin anew. 507
- * not_flushed: the file has its name, which a loss of power may take. */
+ * Refuses: 403 role_too_low; 409 already_exists, wrong_offset, wrong_size,
+ * not_supported; 413 upload_too_long, uploads_full, token_uploads_full; 422
+ * invalid_piece; 429 too_many_uploads; 507 no_room, not_stored. A piece that is
+ * refused leaves what was there, but for one with which an upload was to begin
+ * anew. 507 not_flushed: the file has its name, which a loss of power may take.
+ */
 void upload_take(const struct upload_place *p, const struct desk_request *r,
                  struct response *out);
 

@@ -1,6 +1,5 @@
 #include "cli/service/upload_list.h"
 
-#include "api/http/tokens.h"
 #include "base/clock_io.h"
 #include "base/disk_io.h"
 #include "base/file_io.h"
@@ -72,30 +71,49 @@ static void list_upload(struct upload_sum *sum, const struct listed *l)
     sum->names++;
 }
 
-/* What is there of a file that is not whole yet; -1: nothing, any more. */
-static int64_t bytes_of_part(const char *path)
+/* Whether the file @path, which is not whole yet, is there, with its facts, and
+ * may yet be gone on with. */
+static bool is_under_way(const char *path, struct stat *st)
+{
+    return lstat(path, st) == 0 && S_ISREG(st->st_mode) &&
+           st->st_mtime + UPLOAD_IDLE_S >= clock_wall() / 1000000000;
+}
+
+/* What is there of it, and since when; -1: nothing, any more. */
+static int64_t bytes_of_part(const char *path, int64_t *since_s)
 {
     struct stat st;
 
-    if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
+    if (!is_under_way(path, &st)) {
+        if (upload_bytes_of(path) >= 0)
+            disk_system()->unlink(path);
         return -1;
-    if (st.st_mtime + UPLOAD_IDLE_S >= clock_wall() / 1000000000)
-        return st.st_size;
-    disk_system()->unlink(path);
-    return -1;
+    }
+    *since_s = st.st_mtime;
+    return st.st_size;
+}
+
+/* One of the owner's that is not whole. */
+static void count_open(struct upload_sum *sum, const char *name,
+                       int64_t since_s)
+{
+    if (sum->open++ > 0 && since_s >= sum->idlest_s)
+        return;
+    sum->idlest_s = since_s;
+    snprintf(sum->idlest, sizeof(sum->idlest), "%s", name);
 }
 
 static void add_upload(const struct upload_place *p, const struct listed *l,
                        struct upload_sum *sum)
 {
     struct upload_paths at;
-    int64_t whole, part;
+    int64_t whole, part, since_s = 0;
     uint64_t bytes = 0;
 
     if (upload_paths_of(p, l->name, &at, NULL) != ERR_OK)
         return;
     whole = upload_bytes_of(at.whole);
-    part = bytes_of_part(at.part);
+    part = bytes_of_part(at.part, &since_s);
     if (whole >= 0)
         add_bytes(&bytes, (uint64_t)whole);
     if (part >= 0)
@@ -106,9 +124,25 @@ static void add_upload(const struct upload_place *p, const struct listed *l,
     add_bytes(&sum->bytes, bytes);
     if (*l->owner && strcmp(l->owner, sum->owner) == 0)
         add_bytes(&sum->own, bytes);
-    sum->open += part >= 0;
+    if (part >= 0 && strcmp(l->owner, sum->owner) == 0)
+        count_open(sum, l->name, since_s);
     if (whole >= 0 || part >= 0)
         list_upload(sum, l);
+}
+
+/* The line @l is of the very file that is asked for. */
+static void find_upload(const struct upload_place *p, const struct listed *l,
+                        struct upload_sum *sum)
+{
+    struct upload_paths at;
+    struct stat st;
+
+    sum->announced = l->announced;
+    sum->others = l->announced != UPLOAD_SIZE_UNKNOWN &&
+                  strcmp(l->owner, sum->owner) != 0 &&
+                  upload_paths_of(p, l->name, &at, NULL) == ERR_OK &&
+                  is_under_way(at.part, &st);
+    snprintf(sum->holder, sizeof(sum->holder), "%s", l->owner);
 }
 
 /* Whether a line can be the name of an upload: who edits the file may err. */
@@ -139,8 +173,8 @@ enum err upload_list_sum(const struct upload_place *p, const char *path,
     size_t len;
     enum err err = ERR_OK;
 
-    *out =
-        (struct upload_sum){.owner = r->by, .announced = UPLOAD_SIZE_UNKNOWN};
+    *out = (struct upload_sum){.owner = token_name_valid(r->by) ? r->by : "",
+                               .announced = UPLOAD_SIZE_UNKNOWN};
     if (upload_exists(path))
         err = file_read(path, LIST_BYTES_MAX, &list, &len, f);
     if (err)
@@ -150,7 +184,7 @@ enum err upload_list_sum(const struct upload_place *p, const char *path,
         struct listed l = line_of(line);
 
         if (is_name(l.name) && strcmp(l.name, r->upload) == 0)
-            out->announced = l.announced;
+            find_upload(p, &l, out);
         else if (all && is_name(l.name))
             add_upload(p, &l, out);
     }

@@ -4,6 +4,7 @@
 #ifndef CLI_UPLOAD_LIST_H
 #define CLI_UPLOAD_LIST_H
 
+#include "api/http/tokens.h"
 #include "base/file_io.h"
 #include "base/text.h"
 #include "cli/service/upload.h"
@@ -26,21 +27,27 @@ bool upload_exists(const char *path);
 
 /* What all uploads take, without that of one name. */
 struct upload_sum {
-    const char *owner;  /* whose is counted apart; borrowed */
+    const char *owner;  /* whose is counted apart, "" without a name; borrowed
+                         */
     uint64_t bytes;     /* announced, or there */
-    uint64_t own;       /* of these the owner's */
+    uint64_t own;       /* of these the owner's, who has a name */
     uint64_t announced; /* for the one name; UPLOAD_SIZE_UNKNOWN */
-    unsigned names;     /* in the list */
-    unsigned open;      /* not complete */
-    struct text list;   /* those that are there */
+    /* Somebody else's who began the one that is under way of that name. */
+    bool others;
+    char holder[TOKENS_NAME_MAX + 1]; /* "": they have no name */
+    unsigned names;                   /* in the list */
+    unsigned open;                    /* not complete, the owner's */
+    int64_t idlest_s;                 /* of these: written last, Unix time */
+    char idlest[DESK_UPLOAD_MAX + 1]; /* its name; "": none is open */
+    struct text list;                 /* those that are there */
 };
 
 void upload_sum_deinit(struct upload_sum *sum);
 
-/* Finds what was announced for the file of @r in the list @path; with @all sums
- * up all others too, which looks at each file and removes those that nobody
- * goes on with. @out is to be released also after an error. Errors: ERR_IO,
- * ERR_NOMEM. */
+/* Finds what was announced for the file of @r in the list @path, and by whom;
+ * with @all sums up all others too, which looks at each file and removes those
+ * that nobody goes on with. @out is to be released also after an error. Errors:
+ * ERR_IO, ERR_NOMEM. */
 enum err upload_list_sum(const struct upload_place *p, const char *path,
                          const struct desk_request *r, bool all,
                          struct upload_sum *out, struct fault *f);

@@ -10,8 +10,10 @@
 #include "tests/unit/fixture/scratch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sys/stat.h>
@@ -81,6 +83,39 @@ static int put_by(const char *by, uint64_t most, const char *name,
     snprintf(answer, 400, "%.*s", (int)out.len, out.body);
     response_deinit(&out);
     return status;
+}
+
+/* A byte of @size bytes of @name, from @offset on, by @by with the role
+ * @role; the status. */
+static int piece_by(const char *by, enum role role, const char *name,
+                    uint64_t offset, uint64_t size, bool anew)
+{
+    const struct upload_place p = {data, state, 1 << 20, 1 << 20};
+    struct desk_request r = {.command = COMMAND_UPLOAD,
+                             .role = role,
+                             .offset = offset,
+                             .size = size,
+                             .anew = anew,
+                             .body = "x",
+                             .len = 1};
+    struct response out = {0};
+    int status;
+
+    snprintf(r.upload, sizeof(r.upload), "%s", name);
+    snprintf(r.by, sizeof(r.by), "%s", by);
+    upload_take(&p, &r, &out);
+    status = out.status;
+    response_deinit(&out);
+    return status;
+}
+
+/* The file @name was written last @seconds ago. */
+static void age(const char *name, time_t seconds)
+{
+    const time_t then = time(NULL) - seconds;
+    const struct timespec times[2] = {{.tv_sec = then}, {.tv_sec = then}};
+
+    assert_int_equal(utimensat(AT_FDCWD, at(name), times, 0), 0);
 }
 
 static int put(const char *text, uint64_t offset, uint64_t size)
@@ -363,6 +398,54 @@ static void upload_whose_folder_is_not_flushed_says_so(void **unused)
     unlink(at("f"));
 }
 
+/* What somebody began is theirs to go on with, and an admin's: what is
+ * announced counts for whoever announced it. */
+static void upload_is_whose_it_is(void **unused)
+{
+    (void)unused;
+    assert_int_equal(piece_by("ann", ROLE_RUN, "f", 0, 9, false), 200);
+    assert_int_equal(piece_by("bob", ROLE_RUN, "f", 1, 9, false), 403);
+    assert_int_equal(piece_by("bob", ROLE_RUN, "f", 0, 9, true), 403);
+    expect(".f.upload", "x");
+    assert_int_equal(piece_by("ann", ROLE_RUN, "f", 1, 9, false), 200);
+    assert_int_equal(piece_by("(token)", ROLE_ADMIN, "f", 2, 9, false), 200);
+    assert_int_equal(piece_by("ann", ROLE_RUN, "f", 3, 9, false), 200);
+    expect(".f.upload", "xxxx");
+    /* An admin's is not for others, but as soon as it is begun anew. */
+    assert_int_equal(piece_by("(token)", ROLE_ADMIN, "f", 0, 9, true), 200);
+    assert_int_equal(piece_by("ann", ROLE_RUN, "f", 1, 9, false), 403);
+    /* What is not under way any more is nobody's. */
+    age(".f.upload", UPLOAD_IDLE_S + 60);
+    assert_int_equal(piece_by("bob", ROLE_RUN, "f", 0, 9, true), 200);
+    assert_int_equal(unlink(at(".f.upload")), 0);
+    assert_int_equal(piece_by("ann", ROLE_RUN, "f", 0, 9, false), 200);
+}
+
+/* Who has as many under way as one may have keeps nobody else from another,
+ * and gets one more for the one that rests longest. */
+static void upload_of_one_keeps_out_no_other(void **unused)
+{
+    char name[16];
+
+    (void)unused;
+    for (int i = 0; i < UPLOADS_OPEN_MAX; i++) {
+        snprintf(name, sizeof(name), "f%d", i);
+        assert_int_equal(piece_by("mal", ROLE_RUN, name, 0, 2, false), 200);
+    }
+    assert_int_equal(piece_by("mal", ROLE_RUN, "g", 0, 2, false), 429);
+    assert_int_equal(piece_by("ann", ROLE_RUN, "g", 0, 2, false), 200);
+    assert_int_equal(piece_by("(token)", ROLE_ADMIN, "h", 0, 2, false), 200);
+    age(".f3.upload", UPLOAD_REST_S / 2);
+    assert_int_equal(piece_by("mal", ROLE_RUN, "i", 0, 2, false), 429);
+    age(".g.upload", UPLOAD_REST_S + 120); /* another's */
+    age(".f7.upload", UPLOAD_REST_S + 60);
+    assert_int_equal(piece_by("mal", ROLE_RUN, "i", 0, 2, false), 200);
+    expect(".f7.upload", NULL);
+    expect(".g.upload", "x");
+    expect(".f3.upload", "x");
+    assert_int_equal(piece_by("mal", ROLE_RUN, "j", 0, 2, false), 429);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +460,13 @@ int main(void)
         cmocka_unit_test(a_new_name_replaces_nothing),
         cmocka_unit_test(upload_whose_folder_is_not_flushed_says_so),
     };
+    const struct CMUnitTest apart[] = {
+        cmocka_unit_test_setup_teardown(upload_is_whose_it_is, setup,
+                                        scratch_remove),
+        cmocka_unit_test_setup_teardown(upload_of_one_keeps_out_no_other, setup,
+                                        scratch_remove),
+    };
+    int failed = cmocka_run_group_tests(tests, setup, scratch_remove);
 
-    return cmocka_run_group_tests(tests, setup, scratch_remove);
+    return failed + cmocka_run_group_tests(apart, NULL, NULL);
 }
