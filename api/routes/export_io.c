@@ -25,6 +25,7 @@ struct outgoing {
     struct MHD_Connection *connection;
     struct reaper_entry *entry;
     struct subprocess process;
+    uint64_t token; /* whose it is, if that has a name; 0 */
     char run[RESPONSE_RUN_MAX];
     const char *format; /* static */
     int fd;             /* of its pipe, not blocking */
@@ -223,17 +224,36 @@ static void refuse_start(struct response *out, const struct fault *f)
                      f->text);
 }
 
+/* One token takes not all places, and those who are no admins not the last. */
+static bool has_place(const struct exports *e, const struct asker *by,
+                      struct response *out)
+{
+    unsigned most = by->role >= ROLE_ADMIN ? EXPORTS_MAX : EXPORTS_MAX - 1;
+    unsigned own = 0;
+
+    for (const struct outgoing *x = e->first; x; x = x->next)
+        own += by->token && x->token == by->token;
+    if (e->open < most && own < EXPORTS_EACH)
+        return true;
+    response_problem(out, 503, "too_many_exports", NULL,
+                     "%u exports are on their way, %u of them yours; try again "
+                     "later",
+                     e->open, own);
+    return false;
+}
+
 struct outgoing *exports_start(struct exports *e,
                                struct MHD_Connection *connection,
                                struct reaper_entry *entry,
-                               const struct response *r, struct response *out)
+                               const struct asker *by, const struct response *r,
+                               struct response *out)
 {
     struct epoll_event event = {.events = 0};
     struct outgoing *x;
     struct fault f = {0};
     enum err err;
 
-    assert(r->export_format && r->export_run[0] && entry);
+    assert(r->export_format && r->export_run[0] && entry && by);
     if (!e->state || e->ending) {
         response_problem(out, e->ending ? 503 : 409,
                          e->ending ? "not_ready" : "not_supported", NULL,
@@ -241,17 +261,14 @@ struct outgoing *exports_start(struct exports *e,
                                    : "this server exports nothing");
         return NULL;
     }
-    if (e->open == EXPORTS_MAX) {
-        response_problem(out, 503, "too_many_exports", NULL,
-                         "%d exports are on their way; try again later",
-                         EXPORTS_MAX);
+    if (!has_place(e, by, out))
         return NULL;
-    }
     x = export_new(e, connection, entry);
     if (!x) {
         response_json(out, 200, NULL); /* 503 */
         return NULL;
     }
+    x->token = by->token;
     snprintf(x->run, sizeof(x->run), "%s", r->export_run);
     x->format = r->export_format;
     err = start_process(x, r, &f);

@@ -15,6 +15,7 @@
 #ifndef API_EXPORT_IO_H
 #define API_EXPORT_IO_H
 
+#include "api/http/asker.h"
 #include "api/http/reaper.h"
 #include "api/http/response.h"
 #include "base/subprocess_io.h"
@@ -23,7 +24,8 @@ struct MHD_Connection;
 struct MHD_Response;
 
 enum {
-    EXPORTS_MAX = 4,        /* at a time */
+    EXPORTS_MAX = 4,        /* at a time; the last place is an admin's */
+    EXPORTS_EACH = 2,       /* of these, of a named token */
     EXPORTS_DYING_MAX = 64, /* given up, and not gone yet */
     EXPORT_BLOCK = 32 * 1024
 };
@@ -43,12 +45,13 @@ struct exports {
 /* Errors: ERR_IO. */
 enum err exports_init(struct exports *e, const char *state);
 
-/* Starts what @r asks for (response_export) and lets @connection rest. NULL:
- * @out refuses it. */
+/* Starts what @by asks for in @r (response_export) and lets @connection rest.
+ * NULL: @out refuses it. */
 struct outgoing *exports_start(struct exports *e,
                                struct MHD_Connection *connection,
                                struct reaper_entry *entry,
-                               const struct response *r, struct response *out);
+                               const struct asker *by, const struct response *r,
+                               struct response *out);
 
 /* When the connection is resumed: the answer, in the library's form, with the
  * headers of @r. *@x goes over to it, also where that fails (*@x is NULL then);

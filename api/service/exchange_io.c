@@ -157,7 +157,7 @@ static enum MHD_Result begin_export(struct exchanges *s, struct exchange *x,
     assert(r->export_format);
     assert(!x->outgoing);
     x->outgoing = exports_start(&s->exports, x->connection,
-                                entry_of(x->connection), r, &refusal);
+                                entry_of(x->connection), &x->by, r, &refusal);
     if (x->outgoing) {
         x->stage = STAGE_EXPORT;
         x->reply = *r;
