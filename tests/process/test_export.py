@@ -457,16 +457,20 @@ class OverHttp(Service):
         finally:
             connection.close()
 
-    def slow(self):
-        """A connection that has read only the beginning of an export."""
+    def slow(self, status=200, token=None):
+        """A connection that has read only the beginning of an export, by
+        @token or as this user."""
         s = socket.socket()
         self.addCleanup(s.close)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.settimeout(60)
         s.connect(self.address)
         s.sendall(f"GET {self.target('jsonl')} HTTP/1.1\r\n"
-                  "Host: {}:{}\r\n\r\n".format(*self.address).encode())
-        self.assertTrue(s.recv(64).startswith(b"HTTP/1.1 200"))
+                  "Host: {}:{}\r\n{}\r\n".format(
+                      *self.address, token and
+                      f"Authorization: Bearer {token}\r\n" or "").encode())
+        answer = s.recv(64)
+        self.assertEqual(answer[:12], b"HTTP/1.1 %d" % status)
         return s
 
     def writers(self):
@@ -531,9 +535,16 @@ class OverHttp(Service):
         self.assertFalse(text.endswith(b"0\r\n\r\n"))
 
     def check_few_at_a_time(self):
-        """And none is left."""
-        slow = [self.slow() for _ in range(4)]
+        """Of one token, of all but an admin, and in all; none is left."""
+        reader = self.mltune("token", "add", "reader", "--role",
+                             "read").out.strip()
+        slow = [self.slow(token=reader) for _ in range(2)]
+        self.slow(503, reader)
+        slow.append(self.slow())
+        self.slow(503)
+        slow.append(self.slow(token=self.token))
         self.assertEqual(len(self.writers()), 4)
+        self.slow(503, self.token)
         self.assertEqual(self.get(self.target("csv"), 503)["code"],
                          "too_many_exports")
         # The server answers others meanwhile.
