@@ -531,6 +531,22 @@ for batch in run.train():
             for line, word in zip(lines, says):
                 self.assertIn(word, line)
 
+    def test_a_validation_set_that_nobody_looks_at_is_warned_of(self):
+        for how, says in (("", 1), ("@run.validate\ndef look(): return 1\n", 0)):
+            path = self.write("look.py", f"""import numpy, mltune
+mltune.config()
+run = mltune.Run(w=numpy.zeros(2), samples=4, validation_samples=3, epochs=1)
+{how}
+for batch in run.train():
+    batch.loss(1)
+""")
+            done = subprocess.run(
+                [sys.executable, path], text=True, check=True,
+                cwd=self.folder, env={**self.env, "PYTHONPATH": str(PACKAGE)},
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual(done.stderr.count("no function has @run.validate"),
+                             says, done.stderr)
+
     def test_plateau_is_warned_of(self):
         _, err = self.groups({"learning_rate": 0.04}, "plateau")
         self.assertIn("ReduceLROnPlateau", err)

@@ -267,6 +267,10 @@ class Run(Program):
         """The clocks to run. Under a tuner, until it says stop; alone, for
         `epochs`, printing loss and metric."""
         self._declare_frames()
+        if self.validation_samples and self._validation is None:
+            print("mltune: there are validation_samples, and no function has "
+                  "@run.validate: the best epoch is that of the least "
+                  "training loss", file=sys.stderr, flush=True)
         if self.config.alone:
             return self._alone()
         found = session()
