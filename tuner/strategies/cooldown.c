@@ -77,8 +77,7 @@ struct setting cooldown_before(const struct cooldown *d,
 }
 
 struct setting cooldown_setting(const struct cooldown *d,
-                                const struct setting *x,
-                                const struct setting *used, uint32_t epochs,
+                                const struct setting *x, uint32_t epochs,
                                 uint32_t max)
 {
     struct setting now = *x;
@@ -88,8 +87,7 @@ struct setting cooldown_setting(const struct cooldown *d,
 
     assert(epochs >= d->from);
     if (d->from)
-        now.value[d->rate] = fmin(d->first * (1 - sqrt((done + 0.5) / length)),
-                                  used->value[d->rate]);
+        now.value[d->rate] = d->first * (1 - sqrt((done + 0.5) / length));
     return now;
 }
 

@@ -59,12 +59,10 @@ struct setting cooldown_before(const struct cooldown *d,
 
 /* @x, of before, as it is in the epoch after @epochs when the run ends with
  * epoch @max at the latest: with 1 - sqrt(p) of the rate, p being the part of
- * the cooldown that is over in the middle of that epoch; but with at most the
- * rate of @used, which is in use now: an end that comes later than was thought
- * lets it rest, not rise. As it is where none has begun. */
+ * the cooldown that is over in the middle of that epoch. As it is where none
+ * has begun. */
 struct setting cooldown_setting(const struct cooldown *d,
-                                const struct setting *x,
-                                const struct setting *used, uint32_t epochs,
+                                const struct setting *x, uint32_t epochs,
                                 uint32_t max);
 
 /* Another setting was chosen: the next cooldown begins anew. */

@@ -197,10 +197,7 @@ static uint32_t last_epoch(const struct mltuner *s, uint32_t epochs)
 static struct setting cooled(const struct mltuner *s,
                              const struct setting *steady, uint32_t epochs)
 {
-    const struct branch *b = board_branch(s->c, s->line.branch);
-
-    return cooldown_setting(&s->cool, steady, branch_setting(b), epochs,
-                            last_epoch(s, epochs));
+    return cooldown_setting(&s->cool, steady, epochs, last_epoch(s, epochs));
 }
 
 /* Whether the epoch after @epochs, this one or the next, may be one of the
