@@ -296,7 +296,8 @@ class Job:
         (self.state / "serve.url").unlink(missing_ok=True)
         # What a service starts is seen by the folder that it runs in.
         allow = ["--allow-programs"] if self.cell[0] == "program" else []
-        process = self.start("serve", "--listen", "127.0.0.1:0", "--data",
+        process = self.start("serve", "--listen", "127.0.0.1:0",
+                             "--workers", "4", "--data",
                              self.folder, *allow, "--state", self.state,
                              kill=kill)
         if kill and not kill.call:
