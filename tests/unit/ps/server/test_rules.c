@@ -321,7 +321,7 @@ static void rules_what_is_no_rule_is_refused(void **state)
 static void rules_have_a_limit(void **state)
 {
     struct mlt_ps *ps = fixture_ps(1, "bsp", "add");
-    char name[MLT_RULES_MAX + 1][8];
+    char name[MLT_RULES_MAX + 1][16];
     struct mlt_rule_ops ops[MLT_RULES_MAX + 1];
 
     (void)state;
