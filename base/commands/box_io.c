@@ -155,16 +155,25 @@ static size_t count_of(const struct box *b, enum command_id command)
     return n;
 }
 
+/* Changes nothing: of rows, or of a service's folders. */
+static bool is_read(enum command_id command)
+{
+    return command == COMMAND_READ || command == COMMAND_DATA ||
+           command == COMMAND_UPLOADED;
+}
+
 /* An empty slot; NULL. Reads leave places for increments, and both for all
  * others. */
 static struct slot *free_slot(struct box *b, enum command_id command)
 {
-    size_t reads = count_of(b, COMMAND_READ);
+    size_t rows = count_of(b, COMMAND_READ);
+    size_t reads =
+        rows + count_of(b, COMMAND_DATA) + count_of(b, COMMAND_UPLOADED);
 
-    if (command == COMMAND_READ && reads >= b->o.reads)
+    if (is_read(command) && reads >= b->o.reads)
         return NULL;
     if ((command == COMMAND_READ || command == COMMAND_ADD) &&
-        reads + count_of(b, COMMAND_ADD) >= b->o.rows)
+        rows + count_of(b, COMMAND_ADD) >= b->o.rows)
         return NULL;
     for (size_t i = 0; i < b->o.slots; i++)
         if (b->slot[i].stage == STAGE_EMPTY)

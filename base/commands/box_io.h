@@ -29,7 +29,8 @@ typedef uint64_t box_ticket; /* 0: none */
 struct box_options {
     size_t request_size, answer_size;
     unsigned slots; /* requests at a time; more are refused */
-    unsigned reads; /* of these, COMMAND_READ: others find a place */
+    unsigned reads; /* of these, to read (COMMAND_READ, DATA, UPLOADED): others
+                     * find a place */
     unsigned rows;  /* of these, COMMAND_READ and COMMAND_ADD together */
     void (*release_request)(void *request);
     void (*release_answer)(void *answer);

@@ -127,11 +127,18 @@ void session_beat(struct session *s)
     cut_logs(s);
 }
 
+/* What the history says is journaled for good. (A batch that could not be
+ * written is given back, and the run ends for it: the history says more.) */
+static bool is_journaled(struct session *s)
+{
+    return journal_commit(s->journal, true, NULL) == ERR_OK &&
+           journal_last(s->journal) == history_records(&s->history);
+}
+
 /* The newer snapshot is journaled for good before older ones go. */
 static void sweep(struct session *s)
 {
-    if (!s->sweep_due || !s->went_on ||
-        journal_commit(s->journal, true, NULL) != ERR_OK)
+    if (!s->sweep_due || !s->went_on || !is_journaled(s))
         return;
     s->sweep_due = false;
     session_sweep_snapshots(s, true);
@@ -289,7 +296,8 @@ static enum err make_tuner(struct session *s, unsigned restarts,
     if (s->recalled || restarts > 0)
         t.resume = &s->history;
     t.resume_reason = s->reason;
-    t.from_beginning = s->o->from_beginning;
+    /* Said of what was there then; not of what was trained since. */
+    t.from_beginning = s->o->from_beginning && restarts == 0;
     t.restarts = restarts;
     if (restarts > 0)
         t.lost_s = (double)(clock_monotonic() - s->recorded) * 1e-9;
@@ -312,6 +320,7 @@ static enum err take_restart(void *ctx, const char *reason, unsigned restarts,
              restarts, KEEPER_RESTARTS_MAX);
     s->sweep_due = true;
     s->went_on = false;
+    folder_sweep(s->snapshot_dir); /* what a killed node left half written */
     err = session_memory_lower(s);
     if (err)
         return fault_set(f, err, "%s", err_text(err));
@@ -779,7 +788,7 @@ static void give_up(struct session *s, const struct fault *f)
 
 static void tear_down(struct session *s)
 {
-    bool unborn = never_began(s);
+    bool unborn = never_began(s), safe = s->begun && is_journaled(s);
     char id[RUN_ID_MAX + 1];
     struct fault f = {0};
 
@@ -803,7 +812,7 @@ static void tear_down(struct session *s)
         close(s->log_fd);
     if (s->folder.lock_fd >= 0) {
         folder_sweep(s->folder.path);
-        if (s->begun && (s->went_on || s->result.finish.status == RUN_FINISHED))
+        if (safe && (s->went_on || s->result.finish.status == RUN_FINISHED))
             session_sweep_snapshots(s, false);
     }
     run_folder_close(&s->folder);

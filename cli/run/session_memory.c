@@ -19,14 +19,15 @@ void session_memory_begin(struct session *s)
     s->oom_kills = machine_oom_kills("");
 }
 
-/* Whether a node was killed, and the kernel has killed since they began. */
+/* Whether a node of this machine was killed, and the kernel has killed since
+ * they began. */
 static bool killed_for_memory(const struct session *s)
 {
     bool killed = false;
 
     for (unsigned i = 0; i < s->nodes; i++)
-        killed |=
-            s->node[i].process.ended && s->node[i].process.code == -SIGKILL;
+        killed |= !s->node[i].engine && s->node[i].process.ended &&
+                  s->node[i].process.code == -SIGKILL;
     return killed && machine_oom_kills("") > s->oom_kills;
 }
 

@@ -159,6 +159,10 @@ static enum err address_of(const char *name, const char *port, char out[],
         return fault_set(f, ERR_INVAL, "cluster.address: %.300s", why.text);
     memcpy(&a, found->ai_addr, sizeof(a));
     freeaddrinfo(found);
+    if (a.sin_addr.s_addr == htonl(INADDR_ANY))
+        return fault_set(f, ERR_INVAL,
+                         "cluster.address: expected an address by which the "
+                         "hosts reach this machine, found 0.0.0.0");
     inet_ntop(AF_INET, &a.sin_addr, address, sizeof(address));
     snprintf(out, size, "%s:%s", address, port);
     return ERR_OK;

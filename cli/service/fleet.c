@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
+#include "cli/basics/signals.h"
 #include "cli/state/mend.h"
 #include "cli/state/notes_file.h"
 #include "cli/state/removal.h"
@@ -201,6 +202,7 @@ static void run_free(struct fleet_run *run)
         return;
     history_deinit(&run->history);
     event_log_free(run->events);
+    signals_forget_child(run->remembered);
     subprocess_forget(&run->child);
     json_decref(run->config);
     json_decref(run->result);

@@ -53,23 +53,53 @@ static bool may_touch(const struct desk_request *r,
     return false;
 }
 
+/* Gives up the upload @name, which was written at @since_s for the last time,
+ * if it has rested for long. */
+static bool give_up(const struct upload_place *p, const char *name,
+                    int64_t since_s)
+{
+    struct upload_paths at;
+
+    return clock_wall() / 1000000000 - since_s > UPLOAD_REST_S &&
+           upload_paths_of(p, name, &at, NULL) == ERR_OK &&
+           disk_system()->unlink(at.part) == 0;
+}
+
 /* Makes room among the uploads of one token that are under way: the one that
  * has rested longest goes, if it has for long. */
 static bool has_turn(const struct upload_place *p, const struct upload_sum *sum)
 {
-    struct upload_paths at;
+    return sum->open < UPLOADS_OPEN_MAX ||
+           give_up(p, sum->idlest, sum->idlest_s);
+}
 
-    if (sum->open < UPLOADS_OPEN_MAX)
-        return true;
-    return clock_wall() / 1000000000 - sum->idlest_s > UPLOAD_REST_S &&
-           upload_paths_of(p, sum->idlest, &at, NULL) == ERR_OK &&
-           disk_system()->unlink(at.part) == 0;
+static bool fits_in_all(const struct upload_place *p,
+                        const struct upload_sum *sum, uint64_t size)
+{
+    return sum->bytes <= p->all_max && size <= p->all_max - sum->bytes;
+}
+
+/* What was announced, and does not come, keeps nobody out: of all uploads that
+ * are under way the one that has rested longest goes, if that is enough. */
+static bool makes_room(const struct upload_place *p, struct upload_sum *sum,
+                       uint64_t size)
+{
+    struct upload_sum without = *sum;
+
+    if (sum->rested_bytes == 0)
+        return false;
+    without.bytes -= sum->rested_bytes;
+    if (!fits_in_all(p, &without, size) ||
+        !give_up(p, sum->rested, sum->rested_s))
+        return false;
+    sum->bytes = without.bytes;
+    return true;
 }
 
 /* True: another upload of @size bytes of @r may begin beside those of @sum. */
 static bool may_begin(const struct upload_place *p,
                       const struct desk_request *r, uint64_t size,
-                      const struct upload_sum *sum, struct response *out)
+                      struct upload_sum *sum, struct response *out)
 {
     if (sum->names >= UPLOADS_MAX) {
         response_problem(out, 413, "uploads_full", NULL,
@@ -78,7 +108,7 @@ static bool may_begin(const struct upload_place *p,
                          sum->names);
         return false;
     }
-    if (sum->bytes > p->all_max || size > p->all_max - sum->bytes) {
+    if (!fits_in_all(p, sum, size) && !makes_room(p, sum, size)) {
         response_problem(out, 413, "uploads_full", NULL,
                          "expected at most %" PRIu64 " bytes of uploads in all "
                          "(mltune serve --uploads), found %" PRIu64
@@ -157,6 +187,21 @@ static void wrong_size(const struct desk_request *r, uint64_t announced,
                      r->upload, announced, announced);
 }
 
+static void wrong_offset(const struct desk_request *r, uint64_t there,
+                         struct response *out)
+{
+    struct response_faults faults = {0};
+
+    response_fault_add(&faults, "/query/offset",
+                       "expected %" PRIu64 ", found %" PRIu64, there,
+                       r->offset);
+    response_problem(out, 409, "wrong_offset", &faults,
+                     "%" PRIu64
+                     " bytes of %s are there: go on at offset=%" PRIu64
+                     ", or begin at 0 with anew=true",
+                     there, r->upload, there);
+}
+
 /* Whether the piece may come, the first one if @begins: then its file is there,
  * and listed. One that goes on with what no list knows is as a first one. */
 static bool admit(const struct upload_place *p, const struct desk_request *r,
@@ -176,11 +221,13 @@ static bool admit(const struct upload_place *p, const struct desk_request *r,
         err = upload_list_sum(p, list, r, true, &sum, &f);
     if (!err && !may_touch(r, &sum, out))
         ;
+    else if (!err && !begins && sum.left && r->role < ROLE_ADMIN)
+        wrong_offset(r, 0, out); /* theirs may not be mixed with another's */
     else if (!err && known && sum.announced != size)
         wrong_size(r, sum.announced, size, out);
     else if (!err)
-        fits = (known || may_begin(p, r, size, &sum, out)) &&
-               has_room(p, size - r->offset, out);
+        fits = has_room(p, size - r->offset, out) &&
+               (known || may_begin(p, r, size, &sum, out));
     if (fits && !known)
         err = upload_list_add(list, r, size, &sum, &f);
     if (fits && !err && begins)
@@ -340,21 +387,6 @@ static bool may_come(const struct upload_place *p, const struct desk_request *r,
     else
         return true;
     return false;
-}
-
-static void wrong_offset(const struct desk_request *r, uint64_t there,
-                         struct response *out)
-{
-    struct response_faults faults = {0};
-
-    response_fault_add(&faults, "/query/offset",
-                       "expected %" PRIu64 ", found %" PRIu64, there,
-                       r->offset);
-    response_problem(out, 409, "wrong_offset", &faults,
-                     "%" PRIu64
-                     " bytes of %s are there: go on at offset=%" PRIu64
-                     ", or begin at 0 with anew=true",
-                     there, r->upload, there);
 }
 
 void upload_take(const struct upload_place *p, const struct desk_request *r,

@@ -126,6 +126,12 @@ static void add_upload(const struct upload_place *p, const struct listed *l,
         add_bytes(&sum->own, bytes);
     if (part >= 0 && strcmp(l->owner, sum->owner) == 0)
         count_open(sum, l->name, since_s);
+    if (part >= 0 && whole < 0 &&
+        (sum->rested_bytes == 0 || since_s < sum->rested_s)) {
+        sum->rested_s = since_s;
+        sum->rested_bytes = bytes;
+        snprintf(sum->rested, sizeof(sum->rested), "%s", l->name);
+    }
     if (whole >= 0 || part >= 0)
         list_upload(sum, l);
 }
@@ -136,12 +142,13 @@ static void find_upload(const struct upload_place *p, const struct listed *l,
 {
     struct upload_paths at;
     struct stat st;
+    bool others = l->announced != UPLOAD_SIZE_UNKNOWN &&
+                  strcmp(l->owner, sum->owner) != 0 &&
+                  upload_paths_of(p, l->name, &at, NULL) == ERR_OK;
 
     sum->announced = l->announced;
-    sum->others = l->announced != UPLOAD_SIZE_UNKNOWN &&
-                  strcmp(l->owner, sum->owner) != 0 &&
-                  upload_paths_of(p, l->name, &at, NULL) == ERR_OK &&
-                  is_under_way(at.part, &st);
+    sum->others = others && is_under_way(at.part, &st);
+    sum->left = others && !sum->others;
     snprintf(sum->holder, sizeof(sum->holder), "%s", l->owner);
 }
 

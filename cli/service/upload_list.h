@@ -34,12 +34,16 @@ struct upload_sum {
     uint64_t announced; /* for the one name; UPLOAD_SIZE_UNKNOWN */
     /* Somebody else's who began the one that is under way of that name. */
     bool others;
+    bool left; /* the same, but nobody goes on with it any more */
     char holder[TOKENS_NAME_MAX + 1]; /* "": they have no name */
     unsigned names;                   /* in the list */
     unsigned open;                    /* not complete, the owner's */
     int64_t idlest_s;                 /* of these: written last, Unix time */
     char idlest[DESK_UPLOAD_MAX + 1]; /* its name; "": none is open */
-    struct text list;                 /* those that are there */
+    int64_t rested_s;      /* the same of anybody's, and what it counts for */
+    uint64_t rested_bytes; /* 0: none is open */
+    char rested[DESK_UPLOAD_MAX + 1];
+    struct text list; /* those that are there */
 };
 
 void upload_sum_deinit(struct upload_sum *sum);

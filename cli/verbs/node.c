@@ -10,6 +10,7 @@
 #include "cli/basics/verbs.h"
 #include "cli/config/registry.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +148,12 @@ int verb_node(int argc, char **argv)
     o.node = (uint32_t)number.value;
     if (!is_alike(&e))
         return EXIT_CONFIG;
+    /* A scheduler's warning is the tuner's to take; a shell between starts
+     * nodes with signals of its own. */
+    if (o.tethered) {
+        signal(SIGUSR1, SIG_IGN);
+        signal(SIGXCPU, SIG_IGN);
+    }
     if (o.tethered &&
         (setenv("MLTUNE_KEY_FILE", "-", 1) != 0 ||
          unsetenv("MLTUNE_KEY") != 0 || !listen_outside(&o, listen)))

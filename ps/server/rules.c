@@ -26,12 +26,22 @@ const struct rule_ops *rules_find(const struct own_rules *r, const char *name)
     return rule_find(name);
 }
 
-/* NULL: too many, or out of memory. */
+/* Those that a program has added. */
+static unsigned added(const struct own_rules *r)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < r->n; i++)
+        n += !r->rule[i]->name[0];
+    return n;
+}
+
+/* NULL: out of memory. */
 static struct own_rule *add(struct own_rules *r)
 {
-    struct own_rule *x =
-        r->n < MLT_RULES_MAX ? mem_calloc(1, sizeof(*x)) : NULL;
+    struct own_rule *x = mem_calloc(1, sizeof(*x));
 
+    assert(r->n < sizeof(r->rule) / sizeof(*r->rule));
     if (x)
         r->rule[r->n++] = x;
     return x;
@@ -50,7 +60,7 @@ static enum err rules_add(struct own_rules *r, const struct mlt_rule_ops *ops,
     if (rules_find(r, ops->name))
         return fault_set(f, ERR_EXIST, "update rule %s is added twice",
                          ops->name);
-    if (r->n == MLT_RULES_MAX)
+    if (added(r) == MLT_RULES_MAX)
         return fault_set(f, ERR_LIMIT, "update rule %s: %d were added already",
                          ops->name, MLT_RULES_MAX);
     x = add(r);
@@ -71,7 +81,7 @@ static void apply_none(const struct mlt_rule_batch *batch, void *arg)
 
 /* A rule that is known by its @name alone and remembers @numbers of each row,
  * which nothing will ever be applied by. It is not found by name. NULL: out of
- * memory, or too many. */
+ * memory. */
 static const struct rule_ops *
 rules_add_stored(struct own_rules *r, const char *name, unsigned numbers)
 {
@@ -136,7 +146,8 @@ enum err ps_table_stored(struct mlt_ps *ps, const struct mlt_table_options *opt,
     mlt_table unused;
     int code;
 
-    if (o.rule && !rules_find(&ps->rules, o.rule)) {
+    if (o.rule && ps_tables(ps) < STORE_TABLES_MAX &&
+        !rules_find(&ps->rules, o.rule)) {
         if (o.type != MLT_F32 || row_bytes % sizeof(float) != 0 ||
             row_bytes / sizeof(float) < o.width)
             return fault_set(f, ERR_FORMAT,

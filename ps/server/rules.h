@@ -5,6 +5,7 @@
 #define PS_RULES_H
 
 #include "base/fault.h"
+#include "branches/store.h"
 #include "ps/rows/rule.h"
 
 #include <stddef.h>
@@ -13,7 +14,8 @@ struct own_rule;
 
 /* Zeroed: none. */
 struct own_rules {
-    struct own_rule *rule[MLT_RULES_MAX]; /* owned; none moves */
+    /* Owned; none moves. Of a stored state each table may have one. */
+    struct own_rule *rule[MLT_RULES_MAX + STORE_TABLES_MAX];
     unsigned n;
 };
 

@@ -133,9 +133,13 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
         return False
 
     def is_idle(self):
-        done = subprocess.run(["sinfo", "-h", "-t", "idle", "-o", "%D"],
-                              env={**self.case.env, **self.env}, text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True)
+        try:
+            done = subprocess.run(["sinfo", "-h", "-t", "idle", "-o", "%D"],
+                                  env={**self.case.env, **self.env}, text=True,
+                                  stdin=subprocess.DEVNULL, timeout=10,
+                                  capture_output=True)
+        except subprocess.TimeoutExpired:
+            return False
         return done.stdout.split() == [str(len(NODES))]
 
     def stop(self):
@@ -146,3 +150,15 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
                 pass
             process.wait()
         self.processes = []
+        self.end_steps()
+
+    def end_steps(self):
+        """slurmstepd tells slurmctld of a step's end, again and again."""
+        mine = f"SLURM_CONF={self.path('slurm.conf')}".encode()
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if mine in (entry / "environ").read_bytes().split(b"\0") and \
+                        "slurm" in (entry / "comm").read_text():
+                    os.kill(int(entry.name), signal.SIGKILL)
+            except OSError:  # it has ended, or is not ours
+                pass

@@ -457,6 +457,9 @@ static void reading(struct board *c)
         pass_over(c, board_failure(c));
     else if (is_refused(main) || (is_refused(best) && !is_lost(best)))
         not_now(c);
+    else if (is_lost(best) &&
+             r->ends) /* the model is all that there is to do */
+        pass_over(c, board_failure(c));
     else if (is_lost(best))
         leave_best(c, board_failure(c));
     else if (!install(c))

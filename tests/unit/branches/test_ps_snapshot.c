@@ -286,7 +286,7 @@ static void restore_into_another_server_is_refused(void **state)
     fixture_table(ps, "users", MLT_F32, MLT_EXCLUSIVE, 0);
     fixture_table(ps, "counter", MLT_I32, MLT_LOCAL, 0);
     fixture_start(ps);
-    refused(ps, "a", ERR_FORMAT, "adagrad");
+    refused(ps, "a", ERR_INVAL, "adagrad");
     mlt_ps_free(ps);
     remove_snapshot("a");
 }

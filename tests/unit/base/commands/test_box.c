@@ -117,6 +117,8 @@ static void box_keeps_places_free(void **state)
     (void)state;
     assert_int_equal(post(b, COMMAND_READ, "", 1, fd, &t), ERR_OK);
     assert_int_equal(post(b, COMMAND_READ, "", 1, fd, &t), ERR_LIMIT);
+    assert_int_equal(post(b, COMMAND_DATA, "", 1, fd, &t), ERR_LIMIT);
+    assert_int_equal(post(b, COMMAND_UPLOADED, "", 1, fd, &t), ERR_LIMIT);
     assert_int_equal(post(b, COMMAND_ADD, "", 1, fd, &t), ERR_OK);
     assert_int_equal(post(b, COMMAND_ADD, "", 1, fd, &t), ERR_LIMIT);
     assert_int_equal(post(b, COMMAND_STOP, "", 1, fd, &t), ERR_OK);

@@ -416,6 +416,8 @@ static void upload_is_whose_it_is(void **unused)
     assert_int_equal(piece_by("ann", ROLE_RUN, "f", 1, 9, false), 403);
     /* What is not under way any more is nobody's. */
     age(".f.upload", UPLOAD_IDLE_S + 60);
+    assert_int_equal(piece_by("bob", ROLE_RUN, "f", 1, 9, false), 409);
+    expect(".f.upload", "x");
     assert_int_equal(piece_by("bob", ROLE_RUN, "f", 0, 9, true), 200);
     assert_int_equal(unlink(at(".f.upload")), 0);
     assert_int_equal(piece_by("ann", ROLE_RUN, "f", 0, 9, false), 200);
@@ -446,6 +448,26 @@ static void upload_of_one_keeps_out_no_other(void **unused)
     assert_int_equal(piece_by("mal", ROLE_RUN, "j", 0, 2, false), 429);
 }
 
+/* What is announced and does not come keeps others out for ten minutes, not for
+ * a day; and what is refused for want of room costs no other upload. */
+static void upload_that_rests_gives_its_room(void **unused)
+{
+    const uint64_t all = 1 << 20; /* piece_by's */
+
+    (void)unused;
+    assert_int_equal(piece_by("mal", ROLE_RUN, "f", 0, all / 2, false), 200);
+    assert_int_equal(piece_by("mal", ROLE_RUN, "g", 0, all / 2, false), 200);
+    assert_int_equal(piece_by("ann", ROLE_RUN, "h", 0, 5, false), 413);
+    age(".f.upload", UPLOAD_REST_S / 2);
+    assert_int_equal(piece_by("ann", ROLE_RUN, "h", 0, 5, false), 413);
+    age(".f.upload", UPLOAD_REST_S + 60);
+    assert_int_equal(piece_by("ann", ROLE_RUN, "h", 0, all, false), 413);
+    expect(".f.upload", "x"); /* it would not have been enough */
+    assert_int_equal(piece_by("ann", ROLE_RUN, "h", 0, 5, false), 200);
+    expect(".f.upload", NULL);
+    expect(".g.upload", "x");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,6 +486,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(upload_is_whose_it_is, setup,
                                         scratch_remove),
         cmocka_unit_test_setup_teardown(upload_of_one_keeps_out_no_other, setup,
+                                        scratch_remove),
+        cmocka_unit_test_setup_teardown(upload_that_rests_gives_its_room, setup,
                                         scratch_remove),
     };
     int failed = cmocka_run_group_tests(tests, setup, scratch_remove);

@@ -253,23 +253,31 @@ static void rules_stored_state_is_read_without_the_rule(void **state)
     mlt_ps_free(ps);
 }
 
-/* Bytes of a row that no rule leaves are refused, in words. */
+/* Bytes of a row that no rule leaves are refused, in words; as many tables as
+ * there may be have rules that are not there. */
 static void rules_stored_table_of_no_size_is_refused(void **state)
 {
-    const struct mlt_table_options o = {.size = sizeof(o),
-                                        .name = "odd",
-                                        .rows = 3,
-                                        .width = 4,
-                                        .rule = "gone"};
+    struct mlt_table_options o = {.size = sizeof(o),
+                                  .name = "odd",
+                                  .rows = 3,
+                                  .width = 4,
+                                  .rule = "gone"};
     struct mlt_ps *ps = fixture_ps(1, "bsp", "add");
+    char name[16];
     struct fault f = {0};
 
     (void)state;
     assert_int_equal(ps_table_stored(ps, &o, 12, &f), ERR_FORMAT);
     assert_non_null(strstr(f.text, "table odd: 12 bytes a row"));
     assert_int_equal(ps_table_stored(ps, &o, 17, &f), ERR_FORMAT);
-    assert_int_equal(ps_table_stored(ps, &o, 16, &f), ERR_OK);
-    assert_string_equal(ps_table_info(ps, 0).rule, "gone");
+    for (unsigned i = 0; i < STORE_TABLES_MAX; i++) {
+        snprintf(name, sizeof(name), "t%u", i);
+        o.name = name;
+        assert_int_equal(ps_table_stored(ps, &o, 16 + 4 * i, &f), ERR_OK);
+        assert_string_equal(ps_table_info(ps, i).rule, "gone");
+    }
+    o.name = "more";
+    assert_int_equal(ps_table_stored(ps, &o, 16, &f), ERR_INVAL);
     mlt_ps_free(ps);
 }
 
