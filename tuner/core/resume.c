@@ -453,13 +453,11 @@ static void reading(struct board *c)
         return;
     if (is_of_others(main) || is_of_others(best))
         other_tables(c);
-    else if (is_lost(main))
-        pass_over(c, board_failure(c));
+    else if (is_lost(main) || (r->ends && is_lost(best) && !is_refused(main)))
+        pass_over(c,
+                  board_failure(c)); /* of an end the model is all there is */
     else if (is_refused(main) || (is_refused(best) && !is_lost(best)))
         not_now(c);
-    else if (is_lost(best) &&
-             r->ends) /* the model is all that there is to do */
-        pass_over(c, board_failure(c));
     else if (is_lost(best))
         leave_best(c, board_failure(c));
     else if (!install(c))
