@@ -201,8 +201,10 @@ class Accounts(harness.Case):
         raise OSError("it has ended")
 
     def train(self, flood):
-        """Tables of the model, while another account floods the port or not."""
-        config = fixed("mlr", stop={"max_epochs": 12000})
+        """Tables of the model, while another account floods the port or not: some
+        seconds of training, else it is over before the flood has begun."""
+        config = fixed("mlr", stop={"max_epochs": 400,
+                                     "plateau_epochs": 1000000})
         config["cluster"] = {"nodes": 2, "workers": 1}
         self.write("c.json", config)
         state = self.folder / f"state-{flood}"
