@@ -440,7 +440,8 @@ static void not_now(struct board *c)
     lifecycle_interrupted(c, "restore_failed", what);
 }
 
-/* READING, until both folders are read or one cannot be. */
+/* READING, until both folders are read or one cannot be. Of an end the best
+ * model is all that there is to read. */
 static void reading(struct board *c)
 {
     struct resume *r = c->owner->resume;
@@ -454,8 +455,7 @@ static void reading(struct board *c)
     if (is_of_others(main) || is_of_others(best))
         other_tables(c);
     else if (is_lost(main) || (r->ends && is_lost(best) && !is_refused(main)))
-        pass_over(c,
-                  board_failure(c)); /* of an end the model is all there is */
+        pass_over(c, board_failure(c));
     else if (is_refused(main) || (is_refused(best) && !is_lost(best)))
         not_now(c);
     else if (is_lost(best))
