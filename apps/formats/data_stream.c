@@ -51,9 +51,10 @@ static const struct {
 };
 
 /* What the user allows, or half of what there was, and what the process held
- * before anything was loaded. */
-static uint64_t allowed = UINT64_MAX, held_before;
-static bool said; /* by the user */
+ * before anything was loaded. Of nodes that are threads of one process, as in
+ * tests, the last one counts. */
+static _Atomic uint64_t allowed = UINT64_MAX, held_before;
+static _Atomic bool said; /* by the user */
 static const char *setting = "memory.limit";
 
 static uint64_t in_at(const struct data_stream *s)
