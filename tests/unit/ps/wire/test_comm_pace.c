@@ -36,7 +36,9 @@ static struct pace_run_result run(const struct pace_run_options *opt)
     assert_true(r.exact);
     assert_true(r.most_above <= r.queue);
     assert_true(r.traffic.bytes_charged > r.traffic.bytes_sent);
-    assert_true(r.traffic.client_wait_ns + r.traffic.server_wait_ns > 0);
+    /* Who computes so slowly that most of the budget is left need not wait. */
+    assert_true(r.used < 0.5 ||
+                r.traffic.client_wait_ns + r.traffic.server_wait_ns > 0);
     return r;
 }
 
