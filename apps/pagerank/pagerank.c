@@ -191,6 +191,17 @@ static void find_reads(const struct pagerank_graph *g, struct pagerank_work *k,
     }
 }
 
+/* The next of its own nodes from the @v-th on, at most ROWS_AT_ONCE. */
+static uint64_t next_own(const struct pagerank_work *k, uint64_t v,
+                         uint64_t row[])
+{
+    uint64_t n = k->count - v < ROWS_AT_ONCE ? k->count - v : ROWS_AT_ONCE;
+
+    for (uint64_t i = 0; i < n; i++)
+        row[i] = k->first + v + i;
+    return n;
+}
+
 static int expect_rows(struct pagerank *m, struct mlt_ps *ps, unsigned index)
 {
     struct pagerank_work *k = &m->work[index];
@@ -199,9 +210,7 @@ static int expect_rows(struct pagerank *m, struct mlt_ps *ps, unsigned index)
         mlt_ps_expect(ps, m->ranks, index, 0, MLT_READS, k->reads, k->read);
 
     for (uint64_t v = 0, n; v < k->count && !err; v += n) {
-        n = k->count - v < ROWS_AT_ONCE ? k->count - v : ROWS_AT_ONCE;
-        for (uint64_t i = 0; i < n; i++)
-            own[i] = k->first + v + i;
+        n = next_own(k, v, own);
         err = mlt_ps_expect(ps, m->ranks, index, 0, MLT_UPDATES, n, own);
     }
     return err;
@@ -289,34 +298,42 @@ static int read_shares(const struct pagerank *m, struct mlt_worker *w,
     return err;
 }
 
-/* Rank of node @v less what it was; its own row has the new one. */
-static double move_rank(const struct pagerank *m, struct mlt_worker *w,
-                        const struct pagerank_work *k, uint64_t v, double base)
+/* By how much the ranks of the nodes @row[n] change; their own rows have the
+ * new ones. */
+static void move_ranks(const struct pagerank *m, const struct pagerank_work *k,
+                       double base, size_t n, const uint64_t row[],
+                       void *const own[], double by[])
 {
     const struct pagerank_graph *g = &m->graph;
-    double *own = mlt_row(w, m->own, v), sum = 0, change;
 
-    for (uint64_t e = g->begin[v]; e < g->begin[v + 1]; e++)
-        sum += k->share[g->from[e]];
-    change = base + m->damping * sum - *own;
-    *own += change;
-    return change;
+    for (size_t i = 0; i < n; i++) {
+        double *rank = own[i], sum = 0;
+
+        for (uint64_t e = g->begin[row[i]]; e < g->begin[row[i] + 1]; e++)
+            sum += k->share[g->from[e]];
+        by[i] = base + m->damping * sum - *rank;
+        *rank += by[i];
+    }
 }
 
 static void step_own(const struct pagerank *m, struct mlt_worker *w,
                      const struct pagerank_work *k, double base)
 {
-    double lost = 0, change = 0;
-    const uint64_t row = 0;
+    double lost = 0, change = 0, by[ROWS_AT_ONCE];
+    uint64_t row[ROWS_AT_ONCE];
+    void *own[ROWS_AT_ONCE];
 
-    for (uint64_t v = k->first; v < k->first + k->count; v++) {
-        double by = move_rank(m, w, k, v, base);
-
-        mlt_inc_row(w, m->ranks, v, &by);
-        lost += m->graph.out[v] ? 0 : by;
-        change += fabs(by);
+    for (uint64_t v = 0, n; v < k->count; v += n) {
+        n = next_own(k, v, row);
+        mlt_rows(w, m->own, n, row, own);
+        move_ranks(m, k, base, n, row, own, by);
+        mlt_inc_rows(w, m->ranks, n, row, by);
+        for (uint64_t i = 0; i < n; i++) {
+            lost += m->graph.out[row[i]] ? 0 : by[i];
+            change += fabs(by[i]);
+        }
     }
-    mlt_inc_row(w, m->lost, row, &lost);
+    mlt_inc_row(w, m->lost, 0, &lost);
     /* The mean over all nodes' samples is the sum of changes. */
     mlt_report(w, change * m->graph.nodes, k->count);
 }
