@@ -2,7 +2,10 @@
 # the release build. BENCH is B as the user gave it (see the Makefile).
 
 BENCH_HELPER := $(B)/obj/tests/bench/bench.o
-BENCHES := $(patsubst tests/bench/%.c,%,$(filter-out tests/bench/bench.c tests/bench/ps_nodes.c,$(wildcard tests/bench/*.c)))
+# Parts of others.
+BENCH_PARTS := tests/bench/bench.c tests/bench/ps_nodes.c tests/bench/straggler_model.c
+
+BENCHES := $(patsubst tests/bench/%.c,%,$(filter-out $(BENCH_PARTS),$(wildcard tests/bench/*.c)))
 BENCH_SELECTED := $(if $(BENCH),$(filter $(BENCH),$(BENCHES)),$(BENCHES))
 
 # One that drives the simulator.
@@ -17,6 +20,7 @@ $(B)/tests/bench/access: LINK_FLAGS += -Wl,--wrap=mlt_ps_expect
 
 BENCHES_PLAIN := $(filter-out $(BENCHES_SIM),$(BENCHES))
 $(B)/tests/bench/ps: $(B)/obj/tests/bench/ps_nodes.o
+$(B)/tests/bench/stragglers $(B)/tests/bench/stragglers_nodes: $(B)/obj/tests/bench/straggler_model.o
 
 $(BENCHES_PLAIN:%=$(B)/tests/bench/%): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(BENCH_HELPER) $(ARCHIVE)
 	@mkdir -p $(@D)

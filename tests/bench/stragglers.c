@@ -9,11 +9,12 @@
  *
  * A line says how long the model took to an objective near the least one, as
  * the second worker reads it, and how long workers waited, a clock. SGD and
- * SAGA are under bsp, ASGD and ASAGA under async; the steps are those of
- * apps/glm (glm.c, glm_saga.c), divided by the number of workers.
+ * SAGA are under bsp, ASGD and ASAGA under async. On processes:
+ * stragglers_nodes.c.
  */
 #include "base/mem.h"
 #include "base/rng.h"
+#include "tests/bench/straggler_model.h"
 #include "tests/sim/virtual.h"
 
 #include <math.h>
@@ -22,17 +23,15 @@
 #include <string.h>
 
 enum {
-    SAMPLES = 4096,
-    COLUMNS = 32, /* the last one is 1 */
-    WIDTH = 8,
-    ROWS = COLUMNS / WIDTH, /* of the weights; those of the mean follow */
-    BATCH = 32,
+    COLUMNS = STRAGGLER_COLUMNS,
+    WIDTH = STRAGGLER_WIDTH,
+    ROWS = STRAGGLER_ROWS,
     WORKERS_MAX = 32,
     CLOCKS_MAX = 600,
     SEEDS = 3
 };
 
-static const double lambda = 1e-3, work_s = 10e-3, near = 1.01;
+static const double work_s = 10e-3;
 
 struct worker {
     double factor;                         /* of its work's time */
@@ -43,65 +42,10 @@ struct worker {
 };
 
 struct job {
-    bool saga;
-    unsigned workers;
-    double rate;
-    const float (*x)[COLUMNS];
-    const float *y; /* 1 or -1 */
-    float slope[SAMPLES];
-    double target, reached_s; /* < 0: not yet */
+    struct straggler_model model;
+    double reached_s; /* < 0: not yet */
     struct worker worker[WORKERS_MAX];
 };
-
-/* ---- the model ----------------------------------------------------------- */
-
-static double score(const float x[COLUMNS], const double w[COLUMNS])
-{
-    double z = 0;
-
-    for (int c = 0; c < COLUMNS; c++)
-        z += (double)x[c] * w[c];
-    return z;
-}
-
-static double slope_at(double z, double y)
-{
-    return -y / (1 + exp(y * z));
-}
-
-/* The objective at @w; its gradient into @g, where that is not NULL. */
-static double objective(const struct job *j, const double w[COLUMNS], double *g)
-{
-    double sum = 0, square = 0;
-
-    if (g)
-        memset(g, 0, COLUMNS * sizeof(*g));
-    for (int i = 0; i < SAMPLES; i++) {
-        double y = (double)j->y[i], z = score(j->x[i], w);
-
-        sum += log1p(exp(-y * z));
-        for (int c = 0; g && c < COLUMNS; c++)
-            g[c] += slope_at(z, y) * (double)j->x[i][c] / SAMPLES;
-    }
-    for (int c = 0; c < COLUMNS; c++) {
-        square += w[c] * w[c];
-        if (g)
-            g[c] += lambda * w[c];
-    }
-    return sum / SAMPLES + lambda / 2 * square;
-}
-
-static double least(const struct job *j)
-{
-    double w[COLUMNS] = {0}, g[COLUMNS];
-
-    for (int round = 0; round < 3000; round++) {
-        objective(j, w, g);
-        for (int c = 0; c < COLUMNS; c++)
-            w[c] -= 0.3 * g[c];
-    }
-    return objective(j, w, NULL);
-}
 
 /* ---- the program --------------------------------------------------------- */
 
@@ -116,7 +60,7 @@ static size_t plan(void *self, uint32_t worker, int clock,
     *rows = all;
     if (j->reached_s >= 0)
         return 0; /* what remains of the slice costs nothing */
-    return j->saga ? 2 * ROWS : ROWS;
+    return j->model.saga ? 2 * ROWS : ROWS;
 }
 
 static void add(struct virtual *v, uint32_t worker, uint64_t first,
@@ -131,36 +75,14 @@ static void add(struct virtual *v, uint32_t worker, uint64_t first,
     }
 }
 
-/* Its samples lie one behind the other, and come in turn. */
-static int sample_of(const struct job *j, uint32_t worker, int clock, int i)
-{
-    int own = SAMPLES / (int)j->workers;
-
-    return (int)worker * own + (clock * BATCH + i) % own;
-}
-
 static void step(struct job *j, struct virtual *v, uint32_t worker, int clock)
 {
-    struct worker *k = &j->worker[worker];
-    double by[COLUMNS] = {0}, mean[COLUMNS] = {0};
+    const struct worker *k = &j->worker[worker];
+    double by[COLUMNS], mean[COLUMNS];
 
-    for (int i = 0; i < BATCH; i++) {
-        int s = sample_of(j, worker, clock, i);
-        double now = slope_at(score(j->x[s], k->weight), (double)j->y[s]);
-        double change = j->saga ? now - (double)j->slope[s] : now;
-
-        for (int c = 0; c < COLUMNS; c++) {
-            by[c] += change * (double)j->x[s][c] / BATCH;
-            mean[c] += change * (double)j->x[s][c] / SAMPLES;
-        }
-        j->slope[s] = (float)now;
-    }
-    for (int c = 0; c < COLUMNS; c++) {
-        by[c] += lambda * k->weight[c] + (j->saga ? k->mean[c] : 0);
-        by[c] *= -j->rate / j->workers;
-    }
+    straggler_step(&j->model, worker, clock, k->weight, k->mean, by, mean);
     add(v, worker, 0, by);
-    if (j->saga)
+    if (j->model.saga)
         add(v, worker, ROWS, mean);
 }
 
@@ -174,10 +96,10 @@ static double visit(void *self, struct virtual *v, uint32_t worker, int clock,
 
     for (size_t c = 0; c < WIDTH; c++)
         to[i % ROWS * WIDTH + c] = (double)from[c];
-    if (i + 1 < (j->saga ? 2 * ROWS : ROWS))
+    if (i + 1 < (j->model.saga ? 2 * ROWS : ROWS))
         return 0;
     if (worker == 1 && j->reached_s < 0 &&
-        objective(j, k->weight, NULL) <= j->target)
+        straggler_objective(&j->model, k->weight, NULL) <= j->model.target)
         j->reached_s = virtual_now(v);
     if (k->clocks++ > 0)
         k->waited_s += virtual_now(v) - k->end_s;
@@ -195,7 +117,7 @@ struct outcome {
 static struct outcome train(struct job *j, const char *consistency)
 {
     struct virtual_options o = {
-        .nodes = j->workers,
+        .nodes = j->model.workers,
         .workers = 1,
         .consistency = consistency,
         .rule = "add",
@@ -214,13 +136,13 @@ static struct outcome train(struct job *j, const char *consistency)
     unsigned clocks = 0;
 
     j->reached_s = -1;
-    memset(j->slope, 0, sizeof(j->slope));
-    for (unsigned w = 0; w < j->workers; w++)
+    memset(j->model.slope, 0, sizeof(j->model.slope));
+    for (unsigned w = 0; w < j->model.workers; w++)
         j->worker[w] = (struct worker){.factor = j->worker[w].factor};
     for (uint64_t r = 0; r < 2 * ROWS; r++)
         virtual_init_row(v, r, zero);
     virtual_run(v, CLOCKS_MAX);
-    for (unsigned w = 0; w < j->workers; w++) {
+    for (unsigned w = 0; w < j->model.workers; w++) {
         out.wait_s += j->worker[w].waited_s;
         clocks += j->worker[w].clocks;
     }
@@ -235,12 +157,12 @@ static void compare(struct job *j, const char *name, const char *what)
     for (int saga = 0; saga < 2; saga++) {
         struct outcome sync, async;
 
-        j->saga = saga;
+        j->model.saga = saga;
         sync = train(j, "bsp");
         async = train(j, "async");
         printf("stragglers %s workers=%u solver=%s %s bsp=%.2f s async=%.2f s "
                "bsp_wait=%.2f ms async_wait=%.2f ms speedup %.2f ratio\n",
-               what, j->workers, saga ? "saga" : "sgd", name, sync.time_s,
+               what, j->model.workers, saga ? "saga" : "sgd", name, sync.time_s,
                async.time_s, 1e3 * sync.wait_s, 1e3 * async.wait_s,
                sync.time_s / async.time_s);
     }
@@ -251,9 +173,9 @@ static void delays(struct job *j)
     static const double delay[] = {0, 0.3, 0.6, 1};
     char name[32];
 
-    j->workers = 8;
+    j->model.workers = 8;
     for (size_t i = 0; i < sizeof(delay) / sizeof(*delay); i++) {
-        for (unsigned w = 0; w < j->workers; w++)
+        for (unsigned w = 0; w < j->model.workers; w++)
             j->worker[w].factor = w == 0 ? 1 + delay[i] : 1;
         snprintf(name, sizeof(name), "delay=%.1f", delay[i]);
         compare(j, name, "delay");
@@ -264,12 +186,12 @@ static void pattern(struct job *j)
 {
     char name[32];
 
-    j->workers = 32;
+    j->model.workers = 32;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct rng rng;
 
         rng_init(&rng, seed);
-        for (unsigned w = 0; w < j->workers; w++) {
+        for (unsigned w = 0; w < j->model.workers; w++) {
             double u = rng_uniform(&rng);
 
             j->worker[w].factor = w >= 4 && w < 10    ? 2.5 + u
@@ -281,39 +203,16 @@ static void pattern(struct job *j)
     }
 }
 
-static void make_data(float x[SAMPLES][COLUMNS], float y[SAMPLES])
-{
-    double truth[COLUMNS];
-    struct rng rng;
-
-    rng_init(&rng, 1);
-    for (int c = 0; c < COLUMNS; c++)
-        truth[c] = rng_normal(&rng) / 2;
-    for (int i = 0; i < SAMPLES; i++) {
-        double z = 0;
-
-        for (int c = 0; c < COLUMNS; c++) {
-            x[i][c] = c + 1 < COLUMNS ? (float)rng_normal(&rng) : 1;
-            z += (double)x[i][c] * truth[c];
-        }
-        y[i] = rng_uniform(&rng) < 1 / (1 + exp(-z)) ? 1 : -1;
-    }
-}
-
 int main(void)
 {
-    static float x[SAMPLES][COLUMNS], y[SAMPLES];
     struct job *j = mem_calloc(1, sizeof(*j));
     const char *rate = getenv("RATE");
 
     if (!j)
         return 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    make_data(x, y);
-    j->x = (const float(*)[COLUMNS])x;
-    j->y = y;
-    j->rate = rate ? atof(rate) : 0.4;
-    j->target = near * least(j);
+    j->model.rate = rate ? atof(rate) : 0.4;
+    straggler_init(&j->model);
     delays(j);
     pattern(j);
     mem_free(j);
