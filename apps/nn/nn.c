@@ -17,7 +17,9 @@ enum { MOMENTS_CHUNK_BYTES = 4096 };
 
 /* clang-format off */
 static const char schema[] =
-    "{\"type\": \"object\", \"required\": [\"data\"], \"properties\": {"
+    /* Of small tables a step of sgd makes too little: docs/algorithms.md. */
+    "{\"type\": \"object\", \"x-table-rule\": \"adam\","
+    " \"required\": [\"data\"], \"properties\": {"
     SETTINGS_SCHEMA("nn", "images (idx, cifar) or a table (csv)") ","
     SAMPLES_SCHEMA ","
     "\"preset\": {\"type\": \"string\","

@@ -39,6 +39,20 @@ const struct registry_entry *config_named(struct config_parse *p,
  * settings. Complains of what is not there. Errors: ERR_NOMEM. */
 enum err config_names(struct config_parse *p);
 
+/* What an application's @schema says of its @settings: a setting may have @key,
+ * an object with a word for some of its values. NULL: nothing. Borrowed from
+ * @schema. */
+const char *config_word_of_settings(const json_t *schema,
+                                    const json_t *settings, const char *key);
+
+/* ---- config_rule.c: the update rule where none is given ------------------ */
+
+/* Puts in what the application prefers: for its settings ("x-update-rule" of
+ * one in its schema), else where its data are tables ("x-table-rule" of the
+ * schema); else, and where the user lists momentum, `sgd`. Once the app is
+ * found. Errors: ERR_NOMEM. */
+enum err config_imply_rule(struct config_parse *p);
+
 /* ---- config_app.c: what trains ------------------------------------------- */
 
 /* Finds the app that is named or described; NULL in the configuration after a

@@ -273,9 +273,7 @@ static enum err check_app(struct config_parse *p)
     return err;
 }
 
-/* What an application's schema says of its settings: a setting may have @key,
- * an object with a word for some of its values. NULL: nothing. */
-static const char *word_of_settings(const json_t *schema,
+const char *config_word_of_settings(const json_t *schema,
                                     const json_t *settings, const char *key)
 {
     const char *name, *word = NULL;
@@ -311,7 +309,7 @@ static enum err check_metric(struct config_parse *p)
         return err;
     word = json_string_value(json_object_get(schema, "x-task"));
     if (!word)
-        word = word_of_settings(schema, p->c->app_settings, "x-task");
+        word = config_word_of_settings(schema, p->c->app_settings, "x-task");
     task = metrics_task(word);
     json_decref(schema);
     if (task != METRIC_TASKS && !metrics_find(task, name))
@@ -319,29 +317,6 @@ static enum err check_metric(struct config_parse *p)
                      task == METRICS_OF_CLASSES ? "classes" : "numbers",
                      metrics_text(task == METRICS_OF_CLASSES ? 2 : 0, names));
     return ERR_OK;
-}
-
-/* A user who lists momentum means a rule that has it. */
-static enum err imply_rule(struct config_parse *p)
-{
-    const json_t *app = json_at(p->root, "/app");
-    const char *rule = NULL;
-    json_t *schema = NULL;
-    struct fault f = {0};
-    enum err err = ERR_OK;
-
-    if (json_at(p->root, "/ps/update_rule"))
-        return ERR_OK;
-    if (p->c->app && !json_at(p->root, "/tunables/momentum"))
-        err = config_schemas_entry(p->env->schemas, p->c->app, &schema, &f);
-    if (err)
-        return err;
-    rule = word_of_settings(schema, app, "x-update-rule");
-    /* (A `ps` that is no object has been complained about.) */
-    err =
-        json_put(p->root, "/ps/update_rule", json_string(rule ? rule : "sgd"));
-    json_decref(schema);
-    return err == ERR_NOMEM ? err : ERR_OK;
 }
 
 /* The rule of a barrier must be one that comes true. */
@@ -489,7 +464,7 @@ enum err config_names(struct config_parse *p)
     err = config_find_app(p);
     if (err)
         return err;
-    err = imply_rule(p);
+    err = config_imply_rule(p);
     if (err)
         return err;
     err = find_rule(p);

@@ -84,7 +84,7 @@ static const struct config_field fields[] = {
                " \"the shared object (mltune/rule.h), from the configuration's"
                " folder or in MLTUNE_PLUGIN_PATH\"}}}]}",
      .help = "how updates change parameters; what the application prefers "
-             "(nn: adam with loss squared), else sgd. {\"plugin\": "
+             "(nn: adam for tables, sgd for images), else sgd. {\"plugin\": "
              "\"FILE.so\"} is a rule of your own"},
     {.path = "ps.consistency",
      .type = CONFIG_ANY,

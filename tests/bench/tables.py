@@ -82,6 +82,27 @@ def newcomer(rng, rows=6000, columns=8):
     return out
 
 
+def moons(rng, rows=1000, noise=0.2):
+    """Two half circles that reach into one another."""
+    out = []
+    for _ in range(rows):
+        label, angle = rng.randrange(2), rng.uniform(0, math.pi)
+        x, y = math.cos(angle), math.sin(angle)
+        if label:
+            x, y = 1 - x, 0.5 - y
+        out.append([x + rng.gauss(0, noise), y + rng.gauss(0, noise), label])
+    return out
+
+
+def iris(path):
+    """The species as numbers."""
+    with opened(path) as f:
+        rows = [line.strip().split(",") for line in f if line.strip()]
+    names = sorted({r[-1] for r in rows})
+    return [[float(x) for x in r[:-1]] + [float(names.index(r[-1]))]
+            for r in rows]
+
+
 def diabetes(_):
     x = numbers(sklearn_data / "diabetes_data_raw.csv.gz", None)
     y = numbers(sklearn_data / "diabetes_target.csv.gz", None)
@@ -99,9 +120,16 @@ def jobs(data):
             data / "cal_housing.csv.xz", skip=1), True),
         "protein": (lambda _: numbers(
             data / "protein-casp.txt.xz", None), True),
+        "iris": (lambda _: iris(data / "iris.csv"), False),
+        "wine": (lambda _: numbers(data / "wine.csv", label=0), False),
+        "moons": (moons, False),
         "cancer": (lambda _: numbers(
             sklearn_data / "breast_cancer.csv", skip=1), False),
         "digits": (lambda _: numbers(sklearn_data / "digits.csv.gz"), False),
+        "optdigits": (lambda _: numbers(
+            data / "optdigits.tra.csv.xz"), False),
+        "a9a": (lambda _: libsvm(data / "a9a.xz", 123), False),
+        "ijcnn1": (lambda _: libsvm(data / "ijcnn1.xz", 22), False),
         "letter": (lambda _: libsvm(data / "letter.scale.xz", 16), False),
         "covtype": (lambda _: numbers(data / "covtype.20k.csv.xz"), False),
     }

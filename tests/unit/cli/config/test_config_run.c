@@ -8,8 +8,10 @@
 
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/config_fixture.h"
+#include "tests/unit/fixture/scratch.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 static struct registry registry;
 static const struct config_env env = {.registry = &registry, .cores = 4};
@@ -139,6 +141,48 @@ static void config_rule_follows_the_application(void **state)
         assert_string_equal(
             json_string_value(json_at(c->effective, "/ps/update_rule")),
             rows[i][1]);
+        run_config_free(c);
+    }
+}
+
+/* Of what `data` leads to, a table has the application's rule for tables;
+ * images, what is made, and what is not there have not. */
+static void config_rule_follows_the_data(void **state)
+{
+    static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 1, 0,
+                                           0, 0, 1, 0, 0, 0, 1, 7};
+    static const struct {
+        const char *data, *more, *rule;
+    } rows[] = {
+        {"table.csv", "", "adagrad"},
+        {"*.csv", "", "adagrad"},
+        {"table.csv",
+         ", \"tunables\": {\"learning_rate\": {}, \"momentum\": {}}", "sgd"},
+        {"table.csv", ", \"ps\": {\"update_rule\": \"sgd\"}", "sgd"},
+        {"images-idx3-ubyte", "", "sgd"},
+        {".", "", "sgd"}, /* of both kinds: images are what is read */
+        {"absent.csv", "", "sgd"},
+        {"gen:digits?samples=10", "", "sgd"},
+        {"pipe.csv", "", "sgd"}, /* nobody writes: it is not waited for */
+    };
+
+    (void)state;
+    scratch_text("table.csv", "1,2,a\n3,4,b\n5,6,a\n");
+    scratch_write("images-idx3-ubyte", images, sizeof(images));
+    assert_int_equal(mkfifo(scratch_path("pipe.csv"), 0600), 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const char *data = rows[i].data;
+        bool made = strncmp(data, "gen:", 4) == 0;
+        char text[800];
+        struct problems warnings;
+        struct run_config *c;
+
+        snprintf(text, sizeof(text),
+                 "{\"app\": {\"name\": \"parts\", \"data\": \"%s\"}%s}",
+                 made ? data : scratch_path(data), rows[i].more);
+        c = good(text, &warnings); /* momentum acts in no `parts` */
+        problems_deinit(&warnings);
+        assert_string_equal(c->update_rule->name, rows[i].rule);
         run_config_free(c);
     }
 }
@@ -933,6 +977,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(config_defaults_are_the_contracts),
         cmocka_unit_test(config_rule_follows_the_application),
+        cmocka_unit_test_setup_teardown(config_rule_follows_the_data,
+                                        scratch_make, scratch_remove),
         cmocka_unit_test(config_patience_is_the_users),
         cmocka_unit_test(config_every_field_is_read),
         cmocka_unit_test(config_effective_parses_to_itself),

@@ -1,0 +1,80 @@
+/* The update rule where the user names none. */
+#include "apps/data/data_kind.h"
+#include "apps/data/data_path.h"
+#include "apps/data/gen.h"
+#include "base/json/json.h"
+#include "cli/config/config_internal.h"
+
+#include <assert.h>
+
+/* Of a folder's files: what the first say of it, all are. */
+enum { LOOKED_AT_MAX = 64 };
+
+/* Whether the files are a table's: they can be read, and none holds images,
+ * which an application of both takes before tables. What is wrong with them
+ * otherwise, who loads them says. */
+static bool are_table(const struct data_files *files)
+{
+    bool table = false;
+
+    for (size_t i = 0; i < files->count && i < LOOKED_AT_MAX; i++) {
+        enum data_kind kind = DATA_BINARY;
+        struct fault f = {0};
+        unsigned dims;
+
+        if (data_kind_of_file(files->path[i], &kind, &dims, &f))
+            continue;
+        if (kind == DATA_IDX || kind == DATA_CIFAR)
+            return false;
+        /* A table of few columns looks like ratings. */
+        table |= kind == DATA_CSV || kind == DATA_RATINGS;
+    }
+    return table;
+}
+
+static bool is_table(const struct config_parse *p, const char *spec)
+{
+    struct data_files files = {0};
+    struct fault f = {0};
+    bool table = false;
+
+    if (spec && *spec && !gen_is(spec) &&
+        data_files_find(spec, p->c->folder, &files, &f) == ERR_OK)
+        table = are_table(&files);
+    data_files_deinit(&files);
+    return table;
+}
+
+static const char *preferred(const struct config_parse *p, const json_t *schema)
+{
+    const json_t *app = json_at(p->root, "/app");
+    const char *rule = config_word_of_settings(schema, app, "x-update-rule");
+    const char *tables =
+        json_string_value(json_object_get(schema, "x-table-rule"));
+
+    if (!rule && tables &&
+        is_table(p, json_string_value(json_object_get(app, "data"))))
+        rule = tables;
+    return rule ? rule : "sgd";
+}
+
+enum err config_imply_rule(struct config_parse *p)
+{
+    json_t *schema = NULL;
+    struct fault f = {0};
+    enum err err = ERR_OK;
+
+    assert(p->c->folder);
+    if (json_at(p->root, "/ps/update_rule"))
+        return ERR_OK;
+    /* A user who lists momentum means a rule that has it. */
+    if (p->c->app && !json_at(p->root, "/tunables/momentum"))
+        err = config_schemas_entry(p->env->schemas, p->c->app, &schema, &f);
+    if (err)
+        return err;
+    /* (A `ps` that is no object has been complained about.) */
+    err =
+        json_put(p->root, "/ps/update_rule", json_string(preferred(p, schema)));
+    json_decref(schema);
+    return err == ERR_NOMEM ? err : ERR_OK;
+}
