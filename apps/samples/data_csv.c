@@ -473,6 +473,55 @@ static enum err copy_names(struct csv_reader *rd)
     return t->name ? ERR_OK : no_memory(rd);
 }
 
+/* A name of the header, and where it stands. */
+struct placed_name {
+    const char *name;
+    size_t field;
+};
+
+static int by_name_and_place(const void *a, const void *b)
+{
+    const struct placed_name *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+
+    return order ? order : (x->field > y->field) - (x->field < y->field);
+}
+
+static enum err refuse_twins(const struct csv_reader *rd,
+                             const struct placed_name *a,
+                             const struct placed_name *b)
+{
+    char text[CSV_EXCERPT_ROOM];
+
+    return fault_set(rd->f, ERR_FORMAT,
+                     "%s: line %" PRIu64 ": expected each column's name once, "
+                     "found \"%s\" as column %zu and as column %zu",
+                     rd->file, rd->r.line, csv_excerpt(a->name, text),
+                     a->field + 1, b->field + 1);
+}
+
+/* Of two columns of one name nobody knows which is meant, unless both are
+ * ignored. Columns without a name are not meant by one. */
+static enum err names_differ(const struct csv_reader *rd)
+{
+    const struct csv_table *t = rd->t;
+    struct placed_name *all = mem_calloc(t->fields, sizeof(*all));
+    enum err err = all ? ERR_OK : no_memory(rd);
+    size_t n = 0;
+
+    for (size_t i = 0; all && i < t->fields; i++)
+        if (*t->name[i])
+            all[n++] = (struct placed_name){t->name[i], i};
+    if (n > 1)
+        qsort(all, n, sizeof(*all), by_name_and_place);
+    for (size_t i = 1; i < n && !err; i++)
+        if (strcmp(all[i - 1].name, all[i].name) == 0 &&
+            !(is_ignored(t, all[i - 1].field) && is_ignored(t, all[i].field)))
+            err = refuse_twins(rd, &all[i - 1], &all[i]);
+    mem_free(all);
+    return err;
+}
+
 /* The columns are those of `like`. */
 static enum err begin_like(struct csv_reader *rd)
 {
@@ -602,6 +651,25 @@ static bool names_columns(const struct csv_reader *rd)
     return texts > 0 && numbers == 0;
 }
 
+/* A column that no value was @taken[fields] from is not called as one that was:
+ * nobody knows which is meant. */
+static enum err rest_differs(const struct csv_reader *rd, const bool *taken)
+{
+    const struct csv_table *t = rd->t;
+
+    for (size_t c = 0; c < t->fields; c++) {
+        for (size_t i = 0; i < t->options->inputs && !taken[c]; i++) {
+            size_t field = t->column[i].field, first = c < field ? c : field;
+            struct placed_name a = {t->name[first], first};
+            struct placed_name b = {t->name[c], c + field - first};
+
+            if (*t->name[c] && strcmp(t->name[c], t->name[field]) == 0)
+                return refuse_twins(rd, &a, &b);
+        }
+    }
+    return ERR_OK;
+}
+
 /* Values by the names of their columns, each the first of that name that no
  * value has yet. */
 static enum err find_inputs(struct csv_reader *rd)
@@ -629,6 +697,8 @@ static enum err find_inputs(struct csv_reader *rd)
         taken[c] = true;
         t->column[i].field = c;
     }
+    if (!err)
+        err = rest_differs(rd, taken);
     mem_free(taken);
     return err;
 }
@@ -769,6 +839,8 @@ static enum err begin_table(struct csv_reader *rd, bool *header)
         return err;
     t->fields = rd->r.fields;
     err = *header ? copy_names(rd) : ERR_OK;
+    if (!err && *header)
+        err = names_differ(rd);
     return err ? err : begin_columns(rd, *header);
 }
 

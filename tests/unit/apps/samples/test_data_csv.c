@@ -411,7 +411,37 @@ static void csv_inputs_of_names_with_breaks_are_found(void **state)
     samples_deinit(&s);
 }
 
-/* Columns of one name are taken in their order. */
+/* A name that stands twice is refused with both places, wherever one of the two
+ * is of use. */
+static void csv_names_stand_once(void **state)
+{
+    static const char *const both[] = {"1", "3"}, *const one[] = {"1"},
+                             *const named[] = {"a"};
+    struct csv_options o = {.header = -1, .ignore = both, .ignored = 2};
+    struct samples s;
+
+    (void)state;
+    refused("a,b,a,y\n1,2,3,0\n", &as_found, ERR_FORMAT,
+            "line 1: expected each column's name once, found \"a\" as column "
+            "1 and as column 3");
+    refused("b,y,a,y\n1,2,3,0\n", &as_found, ERR_FORMAT, /* the label, too */
+            "found \"y\" as column 2 and as column 4");
+    expect("a,b,a,y\n1,2,3,0\n", &o, &s, 1, 1, 1);
+    assert_float_equal(s.value[0], 2, 0);
+    samples_deinit(&s);
+    o = (struct csv_options){.header = -1, .ignore = one, .ignored = 1};
+    refused("a,b,a,y\n1,2,3,0\n", &o, ERR_FORMAT, "as column 1 and");
+    o.ignore = named; /* which of them? */
+    refused("a,b,a,y\n1,2,3,0\n", &o, ERR_FORMAT, "as column 1 and");
+    /* No name is no name, and a value may stand twice. */
+    expect(",b,,y\n1,2,3,0\n", &as_found, &s, 1, 3, 1);
+    samples_deinit(&s);
+    expect("1,2,1,0\n1,2,3,0\n", &as_found, &s, 2, 3, 1);
+    samples_deinit(&s);
+}
+
+/* Columns of one name, which models of before may have, are taken in their
+ * order. */
 static void csv_inputs_of_one_name_are_several(void **state)
 {
     static const char *const twice[] = {"a", "b", "a"};
@@ -422,6 +452,10 @@ static void csv_inputs_of_one_name_are_several(void **state)
     expect("b,a,a\n2,1,3\n", &o, &s, 1, 3, 0);
     assert_float_equal(s.value[0], 1, 0);
     assert_float_equal(s.value[2], 3, 0);
+    samples_deinit(&s);
+    refused("b,a,a,a\n2,1,3,4\n", &o, ERR_FORMAT,
+            "found \"a\" as column 2 and as column 4");
+    expect("b,a,a,c,c\n2,1,3,4,5\n", &o, &s, 1, 3, 0); /* passed over */
     samples_deinit(&s);
 }
 
@@ -563,6 +597,7 @@ int main(void)
         cmocka_unit_test(csv_endless_record_is_refused),
         cmocka_unit_test(csv_files_follow_one_another),
         cmocka_unit_test(csv_inputs_are_found_by_name_or_place),
+        cmocka_unit_test(csv_names_stand_once),
         cmocka_unit_test(csv_inputs_of_one_name_are_several),
         cmocka_unit_test(csv_inputs_of_names_with_breaks_are_found),
         cmocka_unit_test(csv_inputs_that_lack_are_refused),
