@@ -48,8 +48,8 @@ static size_t rows_in(const struct cache *c, uint32_t table, size_t room)
     const struct cache_table *t = &c->table[table];
     enum frame_values values =
         frame_values_of(table_value_type(t->t), c->opt.half);
-    uint64_t record = frame_record_bytes(t->versions ? FRAME_VERSIONS : 0,
-                                         values, table_width(t->t));
+    uint64_t record =
+        frame_record_bytes(cache_row_flags(t), values, table_width(t->t));
 
     return (size_t)((room - FRAME_FIXED_BYTES_MAX) / record);
 }

@@ -152,6 +152,9 @@ bool cache_sums_applied(struct cache *c, const struct frame *f);
 bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
                    uint64_t row, struct frame_writer *w);
 
+/* Flags of a table's frames of rows with values. */
+unsigned cache_row_flags(const struct cache_table *t);
+
 /* A frame for @node with a worker's sums of @table at @clock. */
 void cache_begin_sums(struct cache *c, uint32_t worker, uint32_t node,
                       uint32_t table, int64_t clock, struct frame_writer *w,

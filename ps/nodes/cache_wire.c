@@ -139,6 +139,11 @@ bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
     return frame_add_version(w, row, version, sum);
 }
 
+unsigned cache_row_flags(const struct cache_table *t)
+{
+    return frame_flags_of(t->t->rows) | (t->versions ? FRAME_VERSIONS : 0);
+}
+
 void cache_begin_sums(struct cache *c, uint32_t worker, uint32_t node,
                       uint32_t table, int64_t clock, struct frame_writer *w,
                       unsigned char *bytes, size_t room)
@@ -149,7 +154,7 @@ void cache_begin_sums(struct cache *c, uint32_t worker, uint32_t node,
         c->worker[worker].drained ? c->worker[worker].drain_slice : c->slice;
     struct frame f = {.kind = FRAME_UPDATE,
                       .values = frame_values_of(t->type, c->opt.half),
-                      .flags = c->table[table].versions ? FRAME_VERSIONS : 0,
+                      .flags = cache_row_flags(&c->table[table]),
                       .slice = slice,
                       .table = table,
                       .worker = c->opt.node * c->opt.workers + worker,
@@ -209,7 +214,8 @@ static size_t send_reads(struct cache *c, struct cache_node *n, uint32_t first,
 {
     struct want like = n->want[first];
     struct frame f = {.kind = FRAME_READ,
-                      .flags = c->opt.half ? FRAME_HALF : 0,
+                      .flags = frame_flags_of(c->table[like.table].t->rows) |
+                               (c->opt.half ? FRAME_HALF : 0),
                       .slice = c->slice,
                       .table = like.table,
                       .worker = c->opt.node * c->opt.workers + like.worker,

@@ -105,15 +105,25 @@ static uint32_t value_bytes(enum frame_values values)
     return bytes[values];
 }
 
+static uint32_t number_bytes(unsigned flags)
+{
+    return flags & FRAME_SHORT ? 4 : 8;
+}
+
 static uint32_t values_at(unsigned flags)
 {
-    return flags & FRAME_VERSIONS ? 12 : 8;
+    return number_bytes(flags) + (flags & FRAME_VERSIONS ? 4 : 0);
 }
 
 uint64_t frame_record_bytes(unsigned flags, enum frame_values values,
                             uint32_t width)
 {
     return values_at(flags) + (uint64_t)width * value_bytes(values);
+}
+
+unsigned frame_flags_of(uint64_t rows)
+{
+    return rows <= (uint64_t)1 << 32 ? FRAME_SHORT : 0;
 }
 
 enum frame_values frame_values_of(enum mlt_type type, bool half)
@@ -181,6 +191,12 @@ static bool may_have_versions(const struct kind *kind)
     return kind->records == VALUES;
 }
 
+/* Its records are of rows. */
+static bool may_be_short(const struct kind *kind)
+{
+    return kind->records && kind->records != CLOCKS;
+}
+
 static bool may_carry(const struct kind *kind, enum frame_values values)
 {
     return kind->records ? kind->records >> values & 1 : values == 0;
@@ -196,6 +212,7 @@ void frame_begin(struct frame_writer *w, const struct frame *f,
     assert((f->width > 0) == (f->values != FRAME_NOTHING));
     assert((f->flags & ~(unsigned)FRAME_FLAGS) == 0);
     assert(!(f->flags & FRAME_VERSIONS) || may_have_versions(kind));
+    assert(!(f->flags & FRAME_SHORT) || may_be_short(kind));
     assert(room >= FRAME_FIXED_BYTES_MAX);
     memset(bytes, 0, FRAME_HEADER_BYTES);
     memcpy(bytes + AT_MAGIC, magic, sizeof(magic));
@@ -250,7 +267,12 @@ static unsigned char *add_record(struct frame_writer *w, uint64_t row)
     assert(w->count_at > 0 && w->count < UINT32_MAX);
     if (!frame_fits(w))
         return NULL;
-    bytes_put64(at, row);
+    if (w->flags & FRAME_SHORT) {
+        assert(row <= UINT32_MAX);
+        bytes_put32(at, (uint32_t)row);
+    } else {
+        bytes_put64(at, row);
+    }
     w->len += record_bytes(w);
     w->count++;
     return at + values_at(w->flags);
@@ -358,6 +380,9 @@ static enum err check_header(const unsigned char *bytes, size_t n,
     if (bytes[AT_FLAGS] & FRAME_VERSIONS &&
         !may_have_versions(&kinds[bytes[AT_KIND]]))
         return bad(f, AT_FLAGS, "versions, which the kind does not carry");
+    if (bytes[AT_FLAGS] & FRAME_SHORT && !may_be_short(&kinds[bytes[AT_KIND]]))
+        return bad(f, AT_FLAGS,
+                   "short numbers of rows, which the kind has not");
     if (n > FRAME_BYTES_MAX || bytes_get32(bytes + AT_LENGTH) != n)
         return bad(f, AT_LENGTH, "another length than the message has");
     return ERR_OK;
@@ -423,12 +448,16 @@ static const unsigned char *record(const struct frame *f, uint32_t i)
 
 uint64_t frame_row(const struct frame *f, uint32_t i)
 {
-    return bytes_get64(record(f, i));
+    const unsigned char *at = record(f, i);
+
+    return f->flags & FRAME_SHORT ? bytes_get32(at) : bytes_get64(at);
 }
 
 uint32_t frame_row_version(const struct frame *f, uint32_t i)
 {
-    return f->flags & FRAME_VERSIONS ? bytes_get32(record(f, i) + 8) : 0;
+    const unsigned char *at = record(f, i) + number_bytes(f->flags);
+
+    return f->flags & FRAME_VERSIONS ? bytes_get32(at) : 0;
 }
 
 void frame_row_values(const struct frame *f, uint32_t i, void *out)

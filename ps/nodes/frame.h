@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 enum {
-    FRAME_VERSION = 4,
+    FRAME_VERSION = 5,
     FRAME_HEADER_BYTES = 40,
     FRAME_FIXED_BYTES_MAX = FRAME_HEADER_BYTES + 48,
     FRAME_BYTES_MAX = 64 << 20
@@ -82,7 +82,9 @@ enum {
     FRAME_HALF = 1,     /* flag of READ: answers and pushes as FRAME_F16 */
     FRAME_VERSIONS = 2, /* of UPDATE and ROWS: records carry a row's version
                          * (ps/nodes/revision.h) between number and values */
-    FRAME_FLAGS = FRAME_HALF | FRAME_VERSIONS /* all there are */
+    FRAME_SHORT = 4, /* of READ, UPDATE, ROWS and EXPECT: rows' numbers have 4
+                      * bytes in place of 8 */
+    FRAME_FLAGS = FRAME_HALF | FRAME_VERSIONS | FRAME_SHORT /* all there are */
 };
 
 #define FRAME_ALL_TABLES UINT32_MAX
@@ -121,6 +123,9 @@ struct frame {
     const unsigned char *records;
 };
 
+/* FRAME_SHORT, where the numbers of @rows rows fit; else 0. */
+unsigned frame_flags_of(uint64_t rows);
+
 /* "update", "read", ...; "?" for what is no kind. Static storage. */
 const char *frame_kind_name(unsigned kind);
 
@@ -149,9 +154,10 @@ struct frame_writer {
 void frame_begin(struct frame_writer *w, const struct frame *f,
                  unsigned char *bytes, size_t room);
 
-/* Adds a record. @values: width values of the type that FRAME_F16 comes from
- * (f32) or the frame's own; NULL for FRAME_NOTHING. False when there is no room
- * for it; nothing changed then. */
+/* Adds a record; of a frame with FRAME_SHORT @row is below 2^32. @values: width
+ * values of the type that FRAME_F16 comes from (f32) or the frame's own; NULL
+ * for FRAME_NOTHING. False when there is no room for it; nothing changed then.
+ */
 bool frame_add(struct frame_writer *w, uint64_t row, const void *values);
 
 /* Whether there is room for one more. */

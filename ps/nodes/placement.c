@@ -81,8 +81,11 @@ enum err placement_expect(struct placement *p, uint32_t worker, uint64_t part,
 size_t placement_next(const struct placement *p, uint32_t table, uint64_t *from,
                       unsigned char *bytes, size_t room)
 {
-    const struct frame f = {
-        .kind = FRAME_EXPECT, .values = FRAME_I32, .table = table, .width = 1};
+    const struct frame f = {.kind = FRAME_EXPECT,
+                            .values = FRAME_I32,
+                            .flags = frame_flags_of(p->rows),
+                            .table = table,
+                            .width = 1};
     struct frame_writer w;
 
     assert(bytes && from);

@@ -297,6 +297,11 @@ static bool find_answer(struct shard *s, const struct shard_node *n,
     return false;
 }
 
+unsigned shard_row_flags(const struct shard_table *t)
+{
+    return frame_flags_of(t->t->rows) | (t->revision ? FRAME_VERSIONS : 0);
+}
+
 void shard_begin_rows(const struct shard *s, struct shard_node *n,
                       uint32_t table, int64_t holds, uint32_t worker,
                       struct frame_writer *w, unsigned char *bytes, size_t room)
@@ -304,7 +309,7 @@ void shard_begin_rows(const struct shard *s, struct shard_node *n,
     const struct table *t = s->table[table].t;
     struct frame f = {.kind = FRAME_ROWS,
                       .values = frame_values_of(t->type, n->half),
-                      .flags = s->table[table].revision ? FRAME_VERSIONS : 0,
+                      .flags = shard_row_flags(&s->table[table]),
                       .slice = s->slice,
                       .table = table,
                       .worker = worker,

@@ -184,9 +184,8 @@ static size_t rows_in(const struct shard *s, const struct shard_node *n,
                       uint32_t table, size_t room)
 {
     const struct shard_table *t = &s->table[table];
-    uint64_t record =
-        frame_record_bytes(t->revision ? FRAME_VERSIONS : 0,
-                           frame_values_of(t->t->type, n->half), t->t->width);
+    uint64_t record = frame_record_bytes(
+        shard_row_flags(t), frame_values_of(t->t->type, n->half), t->t->width);
 
     return (size_t)((room - FRAME_FIXED_BYTES_MAX) / record);
 }

@@ -198,6 +198,9 @@ void shard_early_given(struct shard *s, struct shard_node *n, uint32_t table,
  * have. */
 void shard_early_clock(struct shard *s, uint32_t table);
 
+/* Flags of its frames of rows. */
+unsigned shard_row_flags(const struct shard_table *t);
+
 /* shard.c: begins a frame of rows; adds one, false where there is no room. */
 void shard_begin_rows(const struct shard *s, struct shard_node *n,
                       uint32_t table, int64_t holds, uint32_t worker,

@@ -135,6 +135,8 @@ static void hear(struct cache_world *w, struct bytes_in *in)
     } else if (f.kind == FRAME_EXPECT) {
         f.values = FRAME_I32, f.width = 1;
     }
+    if (f.clock % 2 && (f.kind == FRAME_ROWS || f.kind == FRAME_UPDATE))
+        f.flags |= FRAME_SHORT;
     frame_begin(&writer, &f, bytes, sizeof(bytes));
     if (writer.count_at && f.kind != FRAME_EXPECT &&
         f.width <= 1 + (f.kind != FRAME_CLOCKS))

@@ -116,6 +116,9 @@ static bool make(struct shard_world *w, struct bytes_in *in, struct frame *f,
         f->values = FRAME_I64, f->width = 1;
     if (f->kind == FRAME_EXPECT)
         f->values = FRAME_I32, f->width = 1;
+    if (n % 2 && (f->values == FRAME_I32 || f->values == FRAME_F32 ||
+                  f->kind == FRAME_READ))
+        f->flags |= FRAME_SHORT;
     frame_begin(&writer, f, bytes, SHARD_FUZZ_ROOM);
     for (uint64_t i = 0; i < n && writer.count_at; i++) {
         uint64_t row = in_below(in, FUZZ_ROWS + 2);

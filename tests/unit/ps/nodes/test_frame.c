@@ -29,7 +29,7 @@ static struct frame sample(enum frame_kind kind)
         break;
     case FRAME_UPDATE:
     case FRAME_ROWS:
-        f.flags = kind == FRAME_UPDATE ? FRAME_VERSIONS : 0;
+        f.flags = kind == FRAME_UPDATE ? FRAME_VERSIONS | FRAME_SHORT : 0;
         f.values = FRAME_F32;
         f.width = 3;
         f.table = 1;
@@ -53,7 +53,7 @@ static struct frame sample(enum frame_kind kind)
         f.through = 1234;
         break;
     case FRAME_READ:
-        f.flags = FRAME_HALF;
+        f.flags = FRAME_HALF | FRAME_SHORT;
         f.table = 1;
         f.worker = 6;
         f.clock = 11;
@@ -179,6 +179,38 @@ static void frame_records_come_back(void **state)
     assert_true(frame_row(&f, 1) == (uint64_t)1 << 40);
     frame_row_values(&f, 1, values);
     assert_true(values[0] == 4 && values[1] == 5 && values[2] == 6);
+}
+
+/* Numbers of rows take four bytes each where a table's fit, the largest one
+ * included, with versions and without. */
+static void frame_short_numbers(void **state)
+{
+    const float in[3] = {4, 5, 6};
+
+    (void)state;
+    assert_int_equal(frame_flags_of((uint64_t)1 << 32), FRAME_SHORT);
+    assert_int_equal(frame_flags_of(((uint64_t)1 << 32) + 1), 0);
+    for (unsigned versions = 0; versions < 2; versions++) {
+        unsigned flags = versions ? FRAME_VERSIONS : 0;
+        struct frame f = sample(FRAME_ROWS), got;
+        unsigned char bytes[512];
+        struct frame_writer w;
+        float values[3] = {0};
+
+        f.flags = flags | FRAME_SHORT;
+        assert_int_equal(frame_record_bytes(f.flags, f.values, f.width),
+                         frame_record_bytes(flags, f.values, f.width) - 4);
+        frame_begin(&w, &f, bytes, sizeof(bytes));
+        memcpy(frame_add_place(&w, 7, 70), in, sizeof(in));
+        memcpy(frame_add_place(&w, UINT32_MAX, 71), in, sizeof(in));
+        assert_int_equal(frame_decode(bytes, frame_end(&w), &got, NULL),
+                         ERR_OK);
+        assert_true(frame_row(&got, 0) == 7);
+        assert_true(frame_row(&got, 1) == UINT32_MAX);
+        assert_int_equal(frame_row_version(&got, 1), versions ? 71 : 0);
+        frame_row_values(&got, 1, values);
+        assert_memory_equal(values, in, sizeof(in));
+    }
 }
 
 /* Values may be written and read where they lie in the frame, but read only
@@ -343,7 +375,8 @@ static void frame_bad_header_is_refused(void **state)
         {6, FRAME_I64, ERR_FORMAT, "carry"},
         {6, 99, ERR_FORMAT, "carry"},
         {7, 2, ERR_FORMAT, "records"},
-        {7, 4, ERR_FORMAT, "flag"},
+        {7, FRAME_SHORT, ERR_FORMAT, "records"},
+        {7, 8, ERR_FORMAT, "flag"},
         {56, 0, ERR_FORMAT, "width"},
         {56, 4, ERR_FORMAT, "records"},
         {60, 9, ERR_FORMAT, "records"},
@@ -371,6 +404,18 @@ static void frame_bad_header_is_refused(void **state)
         bytes[7] |= FRAME_VERSIONS;
         assert_int_equal(frame_decode(bytes, n, &f, &fault), ERR_FORMAT);
         assert_non_null(strstr(fault.text, "versions"));
+    }
+    for (unsigned k = FRAME_HELLO; k < FRAME_KIND_COUNT; k++) {
+        size_t n = write_sample(k, bytes, sizeof(bytes));
+        struct fault fault;
+        struct frame f;
+
+        if (k == FRAME_UPDATE || k == FRAME_ROWS || k == FRAME_READ ||
+            k == FRAME_EXPECT)
+            continue;
+        bytes[7] |= FRAME_SHORT;
+        assert_int_equal(frame_decode(bytes, n, &f, &fault), ERR_FORMAT);
+        assert_non_null(strstr(fault.text, "short"));
     }
 }
 
@@ -433,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frame_every_kind_round_trips),
         cmocka_unit_test(frame_records_come_back),
+        cmocka_unit_test(frame_short_numbers),
         cmocka_unit_test(frame_values_in_place),
         cmocka_unit_test(frame_versions_in_place),
         cmocka_unit_test(frame_versions_come_back),
