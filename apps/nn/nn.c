@@ -19,6 +19,7 @@ enum { MOMENTS_CHUNK_BYTES = 4096 };
 static const char schema[] =
     /* Of small tables a step of sgd makes too little: docs/algorithms.md. */
     "{\"type\": \"object\", \"x-table-rule\": \"adam\","
+    " \"x-table-patience\": true,"
     " \"required\": [\"data\"], \"properties\": {"
     SETTINGS_SCHEMA("nn", "images (idx, cifar) or a table (csv)") ","
     SAMPLES_SCHEMA ","

@@ -226,6 +226,7 @@ static void read_numbers(struct config_parse *p)
     c->target_metric = number_at(p, "/stop/target_metric", NAN);
     c->plateau_epochs = (uint32_t)count_at(p, "/stop/plateau_epochs", 5);
     c->plateau_samples = count_at(p, "/stop/plateau_samples", 0);
+    c->plateau_hits = json_is_true(json_at(p->root, "/stop/plateau_hits"));
     c->max_epochs = (uint32_t)count_at(p, "/stop/max_epochs", 100);
     c->max_time_s = seconds_at(p, "/stop/max_time", INFINITY);
     c->snapshot_every_s = seconds_at(p, "/snapshot/every", 300);

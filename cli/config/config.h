@@ -64,6 +64,7 @@ struct run_config {
     double target_loss, target_metric; /* NAN: none */
     uint32_t plateau_epochs, max_epochs;
     uint64_t plateau_samples; /* 0: plateau_epochs alone */
+    bool plateau_hits;        /* that holds for shares of hits, too */
     double max_time_s;        /* INFINITY: none */
     double snapshot_every_s;
     uint32_t snapshot_keep;

@@ -45,13 +45,15 @@ enum err config_names(struct config_parse *p);
 const char *config_word_of_settings(const json_t *schema,
                                     const json_t *settings, const char *key);
 
-/* ---- config_rule.c: the update rule where none is given ------------------ */
+/* ---- config_rule.c: what the data are decides, unless it is given -------- */
 
-/* Puts in what the application prefers: for its settings ("x-update-rule" of
- * one in its schema), else where its data are tables ("x-table-rule" of the
- * schema); else, and where the user lists momentum, `sgd`. Once the app is
+/* The update rule. Puts in what the application prefers: for its settings
+ * ("x-update-rule" of one in its schema), else where its data are tables
+ * ("x-table-rule" of the schema); else, and where the user lists momentum,
+ * `sgd`. And whether patience by samples holds for shares of hits: where the
+ * data are tables and the schema says so ("x-table-patience"). Once the app is
  * found. Errors: ERR_NOMEM. */
-enum err config_imply_rule(struct config_parse *p);
+enum err config_imply(struct config_parse *p);
 
 /* ---- config_app.c: what trains ------------------------------------------- */
 

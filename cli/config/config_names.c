@@ -464,7 +464,7 @@ enum err config_names(struct config_parse *p)
     err = config_find_app(p);
     if (err)
         return err;
-    err = config_imply_rule(p);
+    err = config_imply(p);
     if (err)
         return err;
     err = find_rule(p);

@@ -1,4 +1,4 @@
-/* The update rule where the user names none. */
+/* What the data decide where the user does not: update rule and patience. */
 #include "apps/data/data_kind.h"
 #include "apps/data/data_path.h"
 #include "apps/data/gen.h"
@@ -45,36 +45,56 @@ static bool is_table(const struct config_parse *p, const char *spec)
     return table;
 }
 
-static const char *preferred(const struct config_parse *p, const json_t *schema)
+static const char *preferred(const struct config_parse *p, const json_t *schema,
+                             bool table)
 {
     const json_t *app = json_at(p->root, "/app");
     const char *rule = config_word_of_settings(schema, app, "x-update-rule");
-    const char *tables =
-        json_string_value(json_object_get(schema, "x-table-rule"));
 
-    if (!rule && tables &&
-        is_table(p, json_string_value(json_object_get(app, "data"))))
-        rule = tables;
+    /* A user who lists momentum means a rule that has it. */
+    if (json_at(p->root, "/tunables/momentum"))
+        return "sgd";
+    if (!rule && table)
+        rule = json_string_value(json_object_get(schema, "x-table-rule"));
     return rule ? rule : "sgd";
 }
 
-enum err config_imply_rule(struct config_parse *p)
+/* What is given stays, and so does what is wrong: that has been complained
+ * about. */
+static enum err put_absent(struct config_parse *p, const char *pointer,
+                           json_t *value)
 {
+    enum err err;
+
+    if (json_at(p->root, pointer)) {
+        json_decref(value);
+        return ERR_OK;
+    }
+    err = json_put(p->root, pointer, value);
+    return err == ERR_NOMEM ? err : ERR_OK;
+}
+
+enum err config_imply(struct config_parse *p)
+{
+    const json_t *data = json_at(p->root, "/app/data"), *patience;
     json_t *schema = NULL;
     struct fault f = {0};
+    bool table;
     enum err err = ERR_OK;
 
     assert(p->c->folder);
-    if (json_at(p->root, "/ps/update_rule"))
-        return ERR_OK;
-    /* A user who lists momentum means a rule that has it. */
-    if (p->c->app && !json_at(p->root, "/tunables/momentum"))
+    if (p->c->app)
         err = config_schemas_entry(p->env->schemas, p->c->app, &schema, &f);
     if (err)
         return err;
-    /* (A `ps` that is no object has been complained about.) */
-    err =
-        json_put(p->root, "/ps/update_rule", json_string(preferred(p, schema)));
+    patience = json_object_get(schema, "x-table-patience");
+    table = (patience || json_object_get(schema, "x-table-rule")) &&
+            is_table(p, json_string_value(data));
+    err = put_absent(p, "/ps/update_rule",
+                     json_string(preferred(p, schema, table)));
+    if (!err)
+        err = put_absent(p, "/stop/plateau_hits",
+                         json_boolean(table && json_is_true(patience)));
     json_decref(schema);
-    return err == ERR_NOMEM ? err : ERR_OK;
+    return err;
 }

@@ -215,6 +215,10 @@ static const struct config_field fields[] = {
      .help = "and not before so many without improvement, 20 epochs at most, "
              "unless the metric is a share of hits; 200000, or 0 where "
              "plateau_epochs is given"},
+    {.path = "stop.plateau_hits",
+     .type = CONFIG_BOOL,
+     .help = "whether plateau_samples counts where the metric is a share of "
+             "hits, too; true where nn's data are a table, unless given"},
     {.path = "stop.max_epochs",
      .type = CONFIG_INT,
      .fallback = "100",

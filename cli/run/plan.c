@@ -78,6 +78,10 @@ static void print_stops(const struct run_config *c)
 
     printf("stop      max_epochs %u, plateau_epochs %u", c->max_epochs,
            c->plateau_epochs);
+    if (c->plateau_samples)
+        printf(", plateau_samples %llu%s",
+               (unsigned long long)c->plateau_samples,
+               c->plateau_hits ? " (of hits, too)" : "");
     if (!isnan(c->target_loss))
         printf(", target_loss %.6g", c->target_loss);
     if (!isnan(c->target_metric))

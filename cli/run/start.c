@@ -36,6 +36,7 @@ static void fill_tuner(const struct run_config *c, struct tuner_options *t)
     t->target_metric = c->target_metric;
     t->plateau_epochs = c->plateau_epochs;
     t->plateau_samples = c->plateau_samples;
+    t->plateau_hits = c->plateau_hits;
     t->max_epochs = c->max_epochs;
     t->max_time_s = c->max_time_s;
     t->snapshot_every_s = c->snapshot_every_s;

@@ -1908,6 +1908,7 @@ static bool prepare(struct sim *s)
     o.max_epochs = f->max_epochs ? f->max_epochs : 100;
     o.plateau_epochs = f->plateau_epochs ? f->plateau_epochs : 5;
     o.plateau_samples = f->plateau_samples;
+    o.plateau_hits = f->plateau_hits;
     o.max_trials = f->max_trials;
     o.trial_clocks = f->trial_clocks;
     if (f->run_doomed)

@@ -71,6 +71,7 @@ struct sim_family {
     const char *strategy_settings; /* JSON, or NULL */
     uint32_t max_epochs, plateau_epochs, max_trials;
     uint64_t plateau_samples;
+    bool plateau_hits;
     uint64_t trial_clocks;
     bool run_doomed; /* trials that cannot win are found, but not stopped */
     double max_time_s, target_metric; /* 0: none */

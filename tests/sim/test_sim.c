@@ -170,15 +170,17 @@ static void sim_patience_counts_samples(void **state)
 {
     static const struct {
         uint64_t samples;
-        bool hits, steered;
+        bool hits, counted, steered;
         const char *epochs;
     } rows[] = {
-        {0, false, false, " 5 epochs"},
-        {4096 * 3, false, false, " 5 epochs"},
-        {4096 * 9, false, false, " 9 epochs"},
-        {4096 * 90, false, false, " 20 epochs"},
-        {4096 * 90, true, false, " 5 epochs"},
-        {4096 * 90, false, true, " 8 epochs"},
+        {0, false, false, false, " 5 epochs"},
+        {4096 * 3, false, false, false, " 5 epochs"},
+        {4096 * 9, false, false, false, " 9 epochs"},
+        {4096 * 90, false, false, false, " 20 epochs"},
+        {4096 * 90, true, false, false, " 5 epochs"},
+        {4096 * 9, true, true, false, " 9 epochs"},
+        {4096 * 90, true, true, true, " 8 epochs"},
+        {4096 * 90, false, false, true, " 8 epochs"},
     };
 
     (void)state;
@@ -192,6 +194,7 @@ static void sim_patience_counts_samples(void **state)
         f.max_epochs = 1000;
         f.hits = rows[i].hits;
         f.plateau_samples = rows[i].samples;
+        f.plateau_hits = rows[i].counted;
         if (rows[i].steered) {
             f.command[0].at_s = 0.01;
             f.command[0].command = COMMAND_LIMITS;

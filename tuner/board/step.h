@@ -75,6 +75,7 @@ struct tuner_options {
     /* Where epochs are short, so many samples without improvement at least, up
      * to 20 epochs (stops_patience in tuner/core/stops.h); 0: no matter. */
     uint64_t plateau_samples;
+    bool plateau_hits;        /* that holds for shares of hits, too */
     double max_time_s;        /* INFINITY: none; from the first event, what a
                                * resumed run had before counted in */
     double snapshot_every_s;  /* INFINITY: never but on interrupt */

@@ -57,7 +57,7 @@ uint32_t stops_patience(const struct board *c)
     uint64_t wanted = run_options(c)->plateau_samples / m->samples;
 
     assert(m->samples > 0);
-    if (counts_hits(m) || wanted <= given)
+    if ((counts_hits(m) && !run_options(c)->plateau_hits) || wanted <= given)
         return (uint32_t)given;
     if (wanted > PLATEAU_EPOCHS_MAX)
         wanted = PLATEAU_EPOCHS_MAX;

@@ -14,8 +14,9 @@ bool stops_target(const struct board *c, const struct training_epoch *e);
 bool stops_check(struct board *c, const struct training_epoch *e);
 
 /* Epochs without improvement that end the run: plateau_epochs; more where they
- * are short (plateau_samples) and the metric is no share of hits, whose
- * sampling error hides what further epochs would bring. */
+ * are short (plateau_samples) and, unless the user or the application wants it
+ * so (plateau_hits), the metric is no share of hits, whose sampling error hides
+ * what further epochs would bring. */
 uint32_t stops_patience(const struct board *c);
 
 /* Ends the run as converged. */

@@ -145,25 +145,33 @@ static void config_rule_follows_the_application(void **state)
     }
 }
 
-/* Of what `data` leads to, a table has the application's rule for tables;
- * images, what is made, and what is not there have not. */
+/* Of what `data` leads to, a table has the application's rule and patience for
+ * tables; images, what is made, and what is not there have not. What is given
+ * stays. */
 static void config_rule_follows_the_data(void **state)
 {
     static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 1, 0,
                                            0, 0, 1, 0, 0, 0, 1, 7};
     static const struct {
         const char *data, *more, *rule;
+        bool patient;
     } rows[] = {
-        {"table.csv", "", "adagrad"},
-        {"*.csv", "", "adagrad"},
+        {"table.csv", "", "adagrad", true},
+        {"*.csv", "", "adagrad", true},
+        {"table.csv", ", \"stop\": {\"plateau_hits\": false}", "adagrad",
+         false},
+        {"images-idx3-ubyte", ", \"stop\": {\"plateau_hits\": true}", "sgd",
+         true},
         {"table.csv",
-         ", \"tunables\": {\"learning_rate\": {}, \"momentum\": {}}", "sgd"},
-        {"table.csv", ", \"ps\": {\"update_rule\": \"sgd\"}", "sgd"},
-        {"images-idx3-ubyte", "", "sgd"},
-        {".", "", "sgd"}, /* of both kinds: images are what is read */
-        {"absent.csv", "", "sgd"},
-        {"gen:digits?samples=10", "", "sgd"},
-        {"pipe.csv", "", "sgd"}, /* nobody writes: it is not waited for */
+         ", \"tunables\": {\"learning_rate\": {}, \"momentum\": {}}", "sgd",
+         true},
+        {"table.csv", ", \"ps\": {\"update_rule\": \"sgd\"}", "sgd", true},
+        {"images-idx3-ubyte", "", "sgd", false},
+        {".", "", "sgd", false}, /* of both kinds: images are what is read */
+        {"absent.csv", "", "sgd", false},
+        {"gen:digits?samples=10", "", "sgd", false},
+        {"pipe.csv", "", "sgd",
+         false}, /* nobody writes: it is not waited for */
     };
 
     (void)state;
@@ -183,6 +191,10 @@ static void config_rule_follows_the_data(void **state)
         c = good(text, &warnings); /* momentum acts in no `parts` */
         problems_deinit(&warnings);
         assert_string_equal(c->update_rule->name, rows[i].rule);
+        assert_int_equal(c->plateau_hits, rows[i].patient);
+        assert_int_equal(
+            json_is_true(json_at(c->effective, "/stop/plateau_hits")),
+            rows[i].patient);
         run_config_free(c);
     }
 }
