@@ -434,6 +434,13 @@ class Killed(Case):
 
     # ---- the loop ---------------------------------------------------------
 
+    @staticmethod
+    def keep(job):
+        if os.environ.get("KEEP"):
+            print("kept", shutil.copytree(
+                job.folder, os.path.join(os.environ["KEEP"], job.folder.name),
+                ignore=sockets))
+
     def try_case(self, number, sums):
         cell, service, kills = draw_case(number)
         job = Job(self, f"case{number}", cell)
@@ -443,7 +450,12 @@ class Killed(Case):
             self.check_journal(journal, cell[2] in CONTESTS)
             self.check_result(job, result)
             self.check_left(job, result, service)
-            sums["times"] += job.times_to_go_on(journal)
+            times = job.times_to_go_on(journal)
+            sums["times"] += times
+            if any(t > GO_ON_S for t in times):
+                print(f"SLOW FIRST={number} SEED={SEED} {cell} {kills} {times}",
+                      flush=True)
+                self.keep(job)
         except (Wrong, subprocess.TimeoutExpired) as wrong:
             mark = job.mark.read_text() if job.mark.exists() else ""
             sums["found"].append(
@@ -452,10 +464,7 @@ class Killed(Case):
                 f"{mark[:1500]}")
             print("FOUND", sums["found"][-1], flush=True)
             self.end_all()
-            if os.environ.get("KEEP"):
-                print("kept", shutil.copytree(
-                    job.folder, os.path.join(os.environ["KEEP"], job.folder.name),
-                    ignore=sockets))
+            self.keep(job)
         for (role, how), n in job.killed.items():
             sums["role", "service: " + role if service else role] += n
             sums["at", how] += n
