@@ -1,0 +1,81 @@
+/* Which rows leave for which node, and when, while a loop runs over several:
+ * from its plan, before any pass.
+ *
+ * A row that is updated in place has a home, the node whose shard has it. Its
+ * newest version lies where it was written last; the others that read it since
+ * have copies. Who touches a row that its node has not in its newest version is
+ * sent it by the one who wrote that, as soon as he has ended that step; at the
+ * end all that was written goes home. Since any two iterations of which one
+ * writes what the other touches are ordered by the schedule's waits, a row
+ * stands still from when it may leave until it is back: nothing is copied to
+ * wait, and what comes may be written where it belongs at once.
+ *
+ * An event is the end of a worker's step, or the beginning (number 0, of the
+ * first worker of each node). Event e > 0 of a segment is the end of its step
+ * first + e - 1. Pure.
+ *
+ * It is here and not in ps/loop: no pass runs over nodes yet. What else that
+ * takes is told in docs/loops.md, "Not there yet".
+ *
+ * Cost: a sweep over all iterations; 24 bytes a row of the tables meanwhile.
+ */
+#ifndef TESTS_SIM_LOOP_TRIPS_H
+#define TESTS_SIM_LOOP_TRIPS_H
+
+#include "ps/loop/parts.h"
+#include "ps/loop/schedule.h"
+
+#include "base/err.h"
+
+enum { TRIPS_NODES_MAX = 64 };
+
+/* Where it all happens. Workers of a node follow one another. */
+struct trips_place {
+    uint32_t nodes, node;
+    unsigned workers; /* a node */
+    /* Home of a row; by touch. */
+    uint32_t (*home)(const void *self, unsigned touch, uint64_t row);
+    const void *self;
+};
+
+/* Rows that leave this node for another after an event of an own worker. */
+struct trips_parcel {
+    uint32_t to, touch;    /* first touch of the table */
+    uint64_t first, count; /* trips.row */
+};
+
+/* What has to have come: so many events of that worker (over all nodes). */
+struct trips_need {
+    uint32_t worker, events;
+};
+
+struct trips {
+    unsigned workers, events;    /* own workers; events of each: steps + 1 */
+    uint64_t *parcel_at;         /* [workers * events + 1] owned */
+    struct trips_parcel *parcel; /* owned */
+    uint64_t *row;               /* owned; those of a parcel ascend */
+    /* Nodes that are to be told of an event, a bit each: they get rows, or have
+     * a worker that waits for it. [workers * events] owned */
+    uint64_t *tell;
+    /* Before step first + s of own worker w: those of place s * workers + w; of
+     * place (events - 1) * workers: before all rows are home. */
+    uint64_t *need_at;       /* [workers * events + 2] owned */
+    struct trips_need *need; /* owned */
+    uint64_t moved;          /* rows sent, by all nodes */
+};
+
+/* Of a pass of the steps @first .. @first + @n - 1, before and after which all
+ * rows are home. @nest: with the keys in the order of the parts. @carried
+ * [touches]: its table is updated in place; @same[touches]: first touch of the
+ * table. Errors: ERR_NOMEM. */
+enum err trips_make(const struct loop_nest *nest,
+                    const struct loop_parts *parts,
+                    const struct loop_schedule *schedule,
+                    const struct trips_place *place, const bool carried[],
+                    const unsigned same[], unsigned first, unsigned n,
+                    struct trips *out);
+
+/* Accepts a zeroed object. */
+void trips_deinit(struct trips *t);
+
+#endif
