@@ -353,8 +353,10 @@ static void run_at_once(uint64_t seed, struct line_sum *t)
     t->disk.lost_sectors += r.disk.lost_sectors;
 }
 
-/* A node that refused everything was asked for a snapshot all the time. */
-static const uint64_t hung_once[] = {2019};
+/* A node that refused everything was asked for a snapshot all the time. The run
+ * was gone: it was registered behind what another process had failed to flush
+ * (two). A run whose search had found nothing failed of it again and again. */
+static const uint64_t failed_once[] = {2019, 2710, 4558, 5185};
 
 /* A bad disk, kills, power cuts, and messages that are lost, refused, late,
  * repeated or garbled, all in one run, of any strategy: whoever runs it resumes
@@ -374,8 +376,8 @@ static void storage_and_line_lose_nothing_together(void **state)
             fflush(stdout);
         }
     }
-    for (size_t i = 0; i < sizeof(hung_once) / sizeof(*hung_once); i++)
-        run_at_once(hung_once[i], &t);
+    for (size_t i = 0; i < sizeof(failed_once) / sizeof(*failed_once); i++)
+        run_at_once(failed_once[i], &t);
     printf(
         "sim_storage family=at-once runs=%llu kills=%llu power_cuts=%llu "
         "nodes_lost=%llu silences=%llu resumes=%llu gave_up=%llu "

@@ -210,6 +210,14 @@ static void read_snapshot(struct board *c,
     r->phase = RESUME_READING;
 }
 
+/* Whether the run failed since that search, over, came to no setting. With the
+ * same trials it would only fail again; what made them fail may be mended. */
+static bool failed_by(const struct history *h, const struct history_search *s)
+{
+    return history_finished(h) && history_end(h)->status == RUN_FAILED &&
+           s->ended && s->end.winner == 0;
+}
+
 /* Begins the run anew. Its first search goes on, if it is the strategy's way to
  * know trials again. */
 static void begin_anew(struct board *c)
@@ -218,7 +226,7 @@ static void begin_anew(struct board *c)
     struct resume *r = c->owner->resume;
     const struct history_search *one = history_search(h, 1);
     bool first = run_strategy(c)->recalls && one && one->started.parent == 0 &&
-                 !one->started.retune;
+                 !one->started.retune && !failed_by(h, one);
 
     r->state = NULL;
     r->ends = false;
@@ -234,6 +242,10 @@ static void begin_anew(struct board *c)
                        "strategy %s cannot go on within its search: the run "
                        "begins anew",
                        run_strategy(c)->name);
+    else if (one && failed_by(h, one))
+        board_decision(c, "resume",
+                       "the run failed by its first search: it begins anew, "
+                       "with a new search");
     r->phase = RESUME_HANDING;
 }
 

@@ -544,15 +544,34 @@ static enum err flush_new_log(struct journal *j, struct fault *f)
     return err ? err : disk_flush_parent(NULL, j->path, f);
 }
 
+/* Once a flush has failed, what it was to write counts as clean, and a further
+ * flush proves nothing: the process before this one may have ended of that. So
+ * what is in the log is written anew, to the database, and the log begins
+ * afresh. While others hold it, that waits; then they write it. */
+static enum err renew_log(struct journal *j, const char *doing, struct fault *f)
+{
+    int code = sqlite3_wal_checkpoint_v2(
+        j->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+
+    if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY ||
+        (code & 0xff) == SQLITE_LOCKED)
+        return ERR_OK;
+    return journal_explain(j, code, doing, f);
+}
+
 enum err journal_begin_run(struct journal *j, const char *id, const char *name,
                            const char *config, int64_t wall_ns, struct fault *f)
 {
     static const char sql[] = "INSERT INTO runs (id, name, config, began_ns,"
                               " sum) VALUES (?1, ?2, ?3, ?4, ?5)";
     sqlite3_stmt *s = NULL;
+    enum err err;
     int code;
 
     assert(j->run == 0);
+    err = renew_log(j, "register the run", f);
+    if (err)
+        return err;
     code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
     if (code == SQLITE_OK) {
         bind_text(s, 1, id);
@@ -639,21 +658,6 @@ static enum err unlist(struct journal *j, struct fault *f)
     return execute(j, sql, "unlist the run", f);
 }
 
-/* Once a flush has failed, what it was to write counts as clean, and a further
- * flush proves nothing: the process before this one may have ended of that. So
- * what is in the log is written anew, to the database, and the log begins
- * afresh. While others hold it, that waits; then they write it. */
-static enum err renew_log(struct journal *j, struct fault *f)
-{
-    int code = sqlite3_wal_checkpoint_v2(
-        j->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-
-    if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY ||
-        (code & 0xff) == SQLITE_LOCKED)
-        return ERR_OK;
-    return journal_explain(j, code, "continue the run", f);
-}
-
 /* SQLite has rolled back by itself after some errors and not after others. */
 static void roll_back(struct journal *j)
 {
@@ -676,7 +680,7 @@ enum err journal_take_run(struct journal *j, const char *id, struct fault *f)
     if (code != SQLITE_ROW)
         return journal_explain(j, code, "continue the run", f);
     weigh_all(j);
-    return renew_log(j, f);
+    return renew_log(j, "continue the run", f);
 }
 
 /* Whatever follows is of one transaction, until the commit. */
