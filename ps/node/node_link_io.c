@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NS = 1000000000 };
 
@@ -28,12 +29,22 @@ static int set_int(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof(value));
 }
 
+/* The process and when it opened the link are in its name: a process that its
+ * tuner has left behind, and that finds the next one at the same place, must
+ * not pass for the node that was started there. */
+static int set_name(struct node_link *l, uint32_t node)
+{
+    char name[64];
+    int n = snprintf(name, sizeof(name), "node-%u-%ld-%lld", node,
+                     (long)getpid(), (long long)clock_monotonic());
+
+    return zmq_setsockopt(l->dealer, ZMQ_ROUTING_ID, name, (size_t)n);
+}
+
 static int set_options(struct node_link *l, const char *endpoint, uint32_t node)
 {
-    char name[32];
     int64_t max = PROTO_BYTES_MAX;
-    int n = snprintf(name, sizeof(name), "node-%u", node);
-    int bad = zmq_setsockopt(l->dealer, ZMQ_ROUTING_ID, name, (size_t)n);
+    int bad = set_name(l, node);
 
     bad |= zmq_setsockopt(l->dealer, ZMQ_MAXMSGSIZE, &max, sizeof(max));
     bad |= set_int(l->dealer, ZMQ_RECONNECT_IVL, 100);

@@ -36,7 +36,7 @@ struct node_link {
     uint64_t bytes_sent, bytes_received;
 };
 
-/* Starts to connect, as "node-N". @once: when the connection is lost the tuner
+/* Starts to connect, under a name that no other link has. @once: when the connection is lost the tuner
  * is gone, however soon it may be back: what was under way then may be lost.
  * Errors: ERR_INVAL (not an endpoint), ERR_IO,
  * with the reason. */

@@ -215,7 +215,8 @@ class Strangers(Nodes):
         impostor = self.context.socket(zmq.PULL)
         self.sockets.append(impostor)
         impostor.bind(f"tcp://127.0.0.1:{self.data[1]}")
-        self.tuner.peers = [p for p in self.tuner.peers if p == b"node-0"]
+        self.tuner.peers = [p for p in self.tuner.peers
+                            if p.startswith(b"node-0-")]
         self.tuner.ask("fork", branch=1, parent=0, type="training",
                        setting={"learning_rate": 0.1})
         self.tuner.tell("schedule", branch=1, first=0, count=3, report_every=3)

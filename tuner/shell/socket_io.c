@@ -51,7 +51,10 @@ static void set_option(void *router, int option, int value)
 }
 
 /* Unknown receivers are errors, not silence; a message longer than any that the
- * protocol has closes the connection before it is read. */
+ * protocol has closes the connection before it is read. Whoever comes under a
+ * name that is taken has it: one whose connection broke may be back before its
+ * last words on the old one have been read, and would never be heard.
+ */
 static void set_options(void *router)
 {
     int64_t size_max = PROTO_BYTES_MAX;
@@ -62,6 +65,7 @@ static void set_options(void *router)
     (void)failed;
     set_option(router, ZMQ_LINGER, 0);
     set_option(router, ZMQ_ROUTER_MANDATORY, 1);
+    set_option(router, ZMQ_ROUTER_HANDOVER, 1);
     set_option(router, ZMQ_SNDHWM, SOCKET_QUEUE_MAX);
     set_option(router, ZMQ_RCVHWM, SOCKET_QUEUE_MAX);
 }

@@ -1,6 +1,7 @@
 #include "base/file_io.h"
 #include "base/mem.h"
 #include "base/run_key_io.h"
+#include "ps/node/node_link_io.h"
 #include "tests/unit/fixture/check.h"
 #include "tuner/shell/socket_io.h"
 
@@ -98,6 +99,102 @@ static void socket_unknown_peer_is_an_error(void **state)
     assert_true(socket_peer_same(&nobody, &same));
     same.len = 5;
     assert_false(socket_peer_same(&nobody, &same));
+}
+
+/* A node that has connected. */
+struct named {
+    void *context, *dealer;
+};
+
+static struct named named_node(void)
+{
+    struct named n = {.context = zmq_ctx_new()};
+    char event[6], address[256];
+    void *monitor = zmq_socket(n.context, ZMQ_PAIR);
+
+    n.dealer = zmq_socket(n.context, ZMQ_DEALER);
+    assert_int_equal(zmq_setsockopt(n.dealer, ZMQ_ROUTING_ID, "node-0", 6), 0);
+    assert_int_equal(zmq_socket_monitor(n.dealer, "inproc://monitor",
+                                        ZMQ_EVENT_HANDSHAKE_SUCCEEDED),
+                     0);
+    assert_int_equal(zmq_connect(monitor, "inproc://monitor"), 0);
+    assert_int_equal(zmq_connect(n.dealer, tuner.endpoint), 0);
+    assert_int_equal(zmq_recv(monitor, event, sizeof(event), 0), 6);
+    assert_true(zmq_recv(monitor, address, sizeof(address), 0) >= 0);
+    zmq_socket_monitor(n.dealer, NULL, 0);
+    zmq_close(monitor);
+    return n;
+}
+
+static void say(const struct named *n, const char *text)
+{
+    assert_true(zmq_send(n->dealer, text, strlen(text), 0) >= 0);
+}
+
+static void named_end(struct named *n)
+{
+    zmq_close(n->dealer);
+    zmq_ctx_term(n->context); /* once what it has said has left */
+}
+
+/* A node that comes again is heard, though its last words on the connection
+ * before were not read when it came; and what is sent goes to it. */
+static void socket_hears_who_comes_under_a_name_again(void **state)
+{
+    static const char *const said[] = {"one", "two", "three", "again"};
+    struct named first = named_node(), second;
+    struct socket_peer from;
+    char *text, back[16];
+    size_t len;
+
+    (void)state;
+    say(&first, said[0]);
+    assert_int_equal(receive(&from, &text, &len), ERR_OK);
+    assert_string_equal(text, said[0]);
+    mem_free(text);
+    say(&first, said[1]);
+    say(&first, said[2]);
+    named_end(&first);
+    second = named_node();
+    say(&second, said[3]);
+    for (int i = 1; i < 4; i++) {
+        zmq_pollitem_t item = {.socket = tuner.router, .events = ZMQ_POLLIN};
+
+        if (zmq_poll(&item, 1, 60000) != 1)
+            fail_msg("\"%s\" is not heard", said[i]);
+        assert_int_equal(receive(&from, &text, &len), ERR_OK);
+        assert_string_equal(text, said[i]);
+        mem_free(text);
+    }
+    assert_int_equal(socket_send(&tuner, &from, "config", 6), ERR_OK);
+    assert_int_equal(zmq_recv(second.dealer, back, sizeof(back), 0), 6);
+    named_end(&second);
+}
+
+/* Two processes that both say that they are node 0, of which a tuner that was
+ * killed has left one behind, are two senders. */
+static void socket_tells_a_node_left_behind_from_the_new_one(void **state)
+{
+    struct socket_peer from[2];
+    struct node_link link[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char *text;
+        size_t len;
+
+        assert_int_equal(
+            node_link_open(&link[i], tuner.endpoint, 0, false, NULL), ERR_OK);
+        assert_int_equal(node_link_send(&link[i], "hello", 5), ERR_OK);
+        assert_int_equal(receive(&from[i], &text, &len), ERR_OK);
+        assert_string_equal(text, "hello");
+        mem_free(text);
+    }
+    assert_false(socket_peer_same(&from[0], &from[1]));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(socket_send(&tuner, &from[i], "config", 6), ERR_OK);
+        node_link_close(&link[i]);
+    }
 }
 
 static bool no_memory; /* for what ZeroMQ is to send */
@@ -403,6 +500,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(socket_message_and_answer),
         CASE(socket_unknown_peer_is_an_error),
+        CASE(socket_hears_who_comes_under_a_name_again),
+        CASE(socket_tells_a_node_left_behind_from_the_new_one),
         CASE(socket_message_without_memory_spoils_no_other),
         CASE(socket_message_of_parts_is_dropped),
         CASE(socket_without_memory_drops_the_message),
