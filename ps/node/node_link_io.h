@@ -36,10 +36,10 @@ struct node_link {
     uint64_t bytes_sent, bytes_received;
 };
 
-/* Starts to connect, under a name that no other link has. @once: when the connection is lost the tuner
- * is gone, however soon it may be back: what was under way then may be lost.
- * Errors: ERR_INVAL (not an endpoint), ERR_IO,
- * with the reason. */
+/* Starts to connect, under a name that no other link has. @once: when the
+ * connection is lost the tuner is gone, however soon it may be back: what was
+ * under way then may be lost. Errors: ERR_INVAL (not an endpoint), ERR_IO, with
+ * the reason. */
 enum err node_link_open(struct node_link *l, const char *endpoint,
                         uint32_t node, bool once, struct fault *f);
 
