@@ -143,8 +143,8 @@ time.sleep(600)
         self.goes_on()
 
     def test_tuner_itself_hangs(self):
-        """In a flush of its own: nobody reads the signal."""
-        self.hang("run", "sync:24")
+        """In a flush of its own, once the run is registered: nobody reads the signal."""
+        self.hang("run", "sync:30")
         run = self.begin()
         self.wait_until(self.hung.exists, "the tuner to hang")
         done = self.terminate(run)
