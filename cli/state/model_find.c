@@ -41,8 +41,10 @@ static enum err model_of_run(const char *word, const char *state,
     model = json_string_value(json_object_get(run.result, "model"));
     if (!model)
         err = fault_set(f, ERR_NOENT,
-                        "run %s has written no model yet (it is %s)", run.id,
-                        run.ended ? run.status : "not at its end");
+                        "run %s has written no model yet (it is %s); mltune "
+                        "save %s makes one of its last snapshot",
+                        run.id, run.ended ? run.status : "not at its end",
+                        run.id);
     else if ((size_t)snprintf(out->dir, sizeof(out->dir), "%s", model) >=
              sizeof(out->dir))
         err = fault_set(f, ERR_INVAL, "%s: the path is too long", word);

@@ -3,15 +3,20 @@
  * A model is two predicates over the status of all workers (Soori et al., STAT
  * and barriers). A program gives its own to its server:
  *
+ *     // Two clocks ahead of the slowest that still works, at most.
  *     static int may_read(const struct mlt_model_view *v, void *arg)
  *     {
- *         return v->worker[v->self].staleness <= 0;   // whatever you like
+ *         for (unsigned i = 0; i < v->workers; i++)
+ *             if (v->worker[i].alive &&
+ *                 v->worker[i].clock + 2 < v->worker[v->self].clock)
+ *                 return 0;
+ *         return 1;
  *     }
  *
  *     static const struct mlt_model_ops mine = {
  *         .version = MLT_MODEL_VERSION,
  *         .name = "mine",
- *         .summary = "the fastest reads first",
+ *         .summary = "nobody reads far ahead",
  *         .may_read = may_read,
  *     };
  *

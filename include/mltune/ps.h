@@ -4,20 +4,25 @@
  * shared by worker threads. The same program text runs in one process or on
  * many nodes, with or without the tuner:
  *
+ *     struct mlt_table_options rows = {
+ *         .size = sizeof(rows), .name = "rows", .rows = 100, .width = 8};
  *     struct mlt_ps_options opt = MLT_PS_OPTIONS;
+ *     struct mlt_error err;
+ *     struct mlt_ps *ps;
+ *     mlt_table table;
+ *
  *     opt.workers = 2;
- *     mlt_ps_new(&opt, &ps);
- *     mlt_ps_table(ps, &table_options, &table);
- *     mlt_ps_start(ps);
- *     mlt_ps_run(ps, work, arg);        // work() runs once in every worker
- *     mlt_ps_free(ps);
+ *     if (mlt_ps_new(&opt, &ps, &err) || mlt_ps_table(ps, &rows, &table, &err)
+ * || mlt_ps_start(ps, &err)) errx(1, "%s", err.text); mlt_ps_run(ps, work,
+ * &table);     // work() runs once in every worker mlt_ps_free(ps);
  *
  * Inside work(): read rows, add to rows, and end each clock with mlt_clock.
  *
  * Returns: 0 or a positive error code (mlt_error_text). Misuse (a row out of
- * range, a handle used by a foreign thread) is a programmer's error and aborts
- * with a message. Unless a comment says otherwise a function may be called by
- * any thread, but by one at a time, and only while no worker runs.
+ * range) is a programmer's error and aborts with a message. A worker's handle
+ * is its thread's, for the length of work(). Unless a comment says otherwise a
+ * function may be called by any thread, but by one at a time, and only while no
+ * worker runs.
  *
  * No pointer that this interface returns survives the caller's next mlt_clock.
  */

@@ -318,7 +318,15 @@ int mlt_loop_new(struct mlt_ps *ps, const struct mlt_loop_options *opt,
     struct fault f = {0};
     enum err code;
 
-    assert(ps && opt && out && opt->size == sizeof(*opt));
+    assert(ps && opt && out);
+    if (opt->size != sizeof(*opt)) {
+        mem_free(l);
+        fault_set(&f, ERR_VERSION,
+                  "loop options of %zu bytes, expected %zu: built with another "
+                  "version of mltune/loop.h",
+                  opt->size, sizeof(*opt));
+        return ps_give_error(err, &f);
+    }
     if (l) {
         l->ps = ps;
         l->workers = mlt_ps_workers(ps);

@@ -117,6 +117,24 @@ static void loop_text_tells_the_plan(void **state)
     mlt_ps_free(ps);
 }
 
+/* Options of another size are those of another header. */
+static void loop_refuses_another_version(void **state)
+{
+    struct mlt_ps *ps = small_ps(1);
+    struct mlt_loop_options o = small_options();
+    struct mlt_loop *loop = NULL;
+    struct mlt_error err = {0, ""};
+    int64_t before = mem_outstanding();
+
+    (void)state;
+    o.size--;
+    assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_VERSION);
+    assert_non_null(strstr(err.text, "another version of mltune/loop.h"));
+    assert_null(loop);
+    assert_int_equal(mem_outstanding(), before);
+    mlt_ps_free(ps);
+}
+
 /* Each declaration that cannot be: refused, in words that say what and where.*/
 static void loop_refuses_what_cannot_be(void **state)
 {
@@ -455,6 +473,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loop_text_tells_the_plan),
+        cmocka_unit_test(loop_refuses_another_version),
         cmocka_unit_test(loop_refuses_what_cannot_be),
         cmocka_unit_test(loop_refuses_a_users_model),
         cmocka_unit_test(loop_refuses_too_many_dependences),
