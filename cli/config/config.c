@@ -33,9 +33,7 @@ static const char *first_built_in(const struct registry *r,
     return e ? e->name : names[0];
 }
 
-/* Puts @value (transferred) at @pointer unless something is there, or the way
- * is barred by a value that the schema has complained about. */
-static enum err put_absent(struct config_parse *p, const char *pointer,
+enum err config_put_absent(struct config_parse *p, const char *pointer,
                            json_t *value)
 {
     enum err err;
@@ -62,22 +60,23 @@ static enum err complete(struct config_parse *p)
     if (!err)
         err = schema_complete(p->schema, p->root);
     if (!err)
-        err = put_absent(p, "/cluster/workers", json_integer(p->env->cores));
+        err = config_put_absent(p, "/cluster/workers",
+                                json_integer(p->env->cores));
     if (!err)
-        err = put_absent(
+        err = config_put_absent(
             p, "/tuner/strategy",
             json_string(first_built_in(r, REGISTRY_STRATEGY, strategies, 1)));
     if (!err)
-        err = put_absent(
+        err = config_put_absent(
             p, "/tuner/searcher",
             json_string(first_built_in(r, REGISTRY_SEARCHER, searchers, 2)));
     if (!err)
-        err = put_absent(p, "/stop/plateau_samples",
-                         json_integer(patient ? PLATEAU_SAMPLES : 0));
+        err = config_put_absent(p, "/stop/plateau_samples",
+                                json_integer(patient ? PLATEAU_SAMPLES : 0));
     if (!err)
-        err = put_absent(p, "/tuner/strategy_settings", json_object());
+        err = config_put_absent(p, "/tuner/strategy_settings", json_object());
     if (!err)
-        err = put_absent(p, "/tuner/searcher_settings", json_object());
+        err = config_put_absent(p, "/tuner/searcher_settings", json_object());
     return err;
 }
 
@@ -419,7 +418,7 @@ static enum err parse_all(struct config_parse *p,
     if (!err)
         err = config_names(p);
     if (!err && p->c->app_name)
-        err = put_absent(p, "/name", json_string(p->c->app_name));
+        err = config_put_absent(p, "/name", json_string(p->c->app_name));
     if (err)
         return err;
     read_numbers(p);

@@ -45,6 +45,15 @@ enum err config_names(struct config_parse *p);
 const char *config_word_of_settings(const json_t *schema,
                                     const json_t *settings, const char *key);
 
+/* ---- config.c: what is not given ------------------------------------------
+ */
+
+/* Puts @value (transferred) at @pointer unless something is there, or the way
+ * is barred by a value that the schema has complained about. Errors: ERR_NOMEM.
+ */
+enum err config_put_absent(struct config_parse *p, const char *pointer,
+                           json_t *value);
+
 /* ---- config_rule.c: what the data are decides, unless it is given -------- */
 
 /* The update rule. Puts in what the application prefers: for its settings

@@ -59,21 +59,6 @@ static const char *preferred(const struct config_parse *p, const json_t *schema,
     return rule ? rule : "sgd";
 }
 
-/* What is given stays, and so does what is wrong: that has been complained
- * about. */
-static enum err put_absent(struct config_parse *p, const char *pointer,
-                           json_t *value)
-{
-    enum err err;
-
-    if (json_at(p->root, pointer)) {
-        json_decref(value);
-        return ERR_OK;
-    }
-    err = json_put(p->root, pointer, value);
-    return err == ERR_NOMEM ? err : ERR_OK;
-}
-
 enum err config_imply(struct config_parse *p)
 {
     const json_t *data = json_at(p->root, "/app/data"), *patience;
@@ -90,11 +75,11 @@ enum err config_imply(struct config_parse *p)
     patience = json_object_get(schema, "x-table-patience");
     table = (patience || json_object_get(schema, "x-table-rule")) &&
             is_table(p, json_string_value(data));
-    err = put_absent(p, "/ps/update_rule",
-                     json_string(preferred(p, schema, table)));
+    err = config_put_absent(p, "/ps/update_rule",
+                            json_string(preferred(p, schema, table)));
     if (!err)
-        err = put_absent(p, "/stop/plateau_hits",
-                         json_boolean(table && json_is_true(patience)));
+        err = config_put_absent(p, "/stop/plateau_hits",
+                                json_boolean(table && json_is_true(patience)));
     json_decref(schema);
     return err;
 }
