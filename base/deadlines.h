@@ -106,7 +106,10 @@
       "they are killed, and told of in the log")                               \
     /* the state folder */                                                     \
     X(JOURNAL_BUSY, 5000, "another program that writes the journal",           \
-      "the write fails; the run is interrupted")                               \
+      "the verb fails; a run that trains tries again")                         \
+    X(JOURNAL_WAIT, 60000,                                                     \
+      "the same, by a run that trains: it may be suspended",                   \
+      "the run is interrupted")                                                \
     X(TOKENS, 2000, "another program that changes the tokens of a folder",     \
       "`mltune token` fails, and has changed nothing")                         \
     /* clients and server */                                                   \

@@ -22,8 +22,19 @@ enum statement {
     STATEMENT_COUNT
 };
 
+/* A record that the next commit writes. */
+struct unwritten {
+    struct unwritten *next;
+    uint64_t seq;
+    int64_t wall_ns;
+    size_t len;       /* of the JSON, which lies behind it */
+    const char *kind; /* behind that */
+};
+
 struct journal {
     sqlite3 *db;
+    struct unwritten *unwritten; /* the first; what follows, in order */
+    struct unwritten **tail;     /* where the next one is linked */
     sqlite3_stmt *statement[STATEMENT_COUNT];
     sqlite3_stmt *listed_json; /* of the index; NULL until it is asked */
     int64_t run;               /* key of the run begun here; 0: none */

@@ -444,6 +444,7 @@ static enum err open_once(const char *state, bool writer, int busy_ms,
         return fault_set(f, ERR_NOMEM, "journal: out of memory");
     assert(busy_ms >= 0);
     j->busy_ms = busy_ms;
+    j->tail = &j->unwritten;
     err = file_join(j->path, state, "mltune.db", f);
     atomic_fetch_add(&open_here, 1); /* journal_close counts it out */
     if (!err)
@@ -475,6 +476,17 @@ enum err journal_open(const char *state, bool writer, int busy_ms,
     return err;
 }
 
+static void drop_unwritten(struct journal *j)
+{
+    while (j->unwritten) {
+        struct unwritten *u = j->unwritten;
+
+        j->unwritten = u->next;
+        mem_free(u);
+    }
+    j->tail = &j->unwritten;
+}
+
 void journal_close(struct journal *j)
 {
     int code;
@@ -488,6 +500,7 @@ void journal_close(struct journal *j)
     assert(code == SQLITE_OK);
     (void)code;
     atomic_fetch_sub(&open_here, 1);
+    drop_unwritten(j);
     mem_free(j);
 }
 
@@ -663,6 +676,7 @@ static void roll_back(struct journal *j)
 {
     if (!sqlite3_get_autocommit(j->db))
         sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
+    drop_unwritten(j);
     j->seq = j->committed;
     j->bytes -= j->added < j->bytes ? j->added : j->bytes;
     j->added = 0;
@@ -710,8 +724,10 @@ enum err journal_reopen_run(struct journal *j, const char *id,
 
     assert(j->run > 0);
     err = begin(j, "continue the run", f);
-    if (err)
+    if (err) {
+        roll_back(j);
         return err;
+    }
     /* The others are NULL. */
     sqlite3_bind_int64(j->statement[END_RUN], 1, j->run);
     err = run_statement(j, END_RUN, "continue the run", f);
@@ -748,7 +764,7 @@ void journal_skip(struct journal *j, uint64_t number)
     if (number <= j->seq)
         return;
     j->seq = number;
-    if (!j->open)
+    if (!j->unwritten)
         j->committed = j->durable = number;
 }
 
@@ -764,34 +780,46 @@ void journal_forget(struct journal *j, uint64_t number, uint64_t keep)
     j->keep = keep;
 }
 
+/* Nothing of it is in the file before the commit: who adds a record and is then
+ * stopped (Ctrl-Z) must not hold the lock that all others wait for. */
 enum err journal_append(struct journal *j, const char *kind, const char *json,
                         size_t len, int64_t wall_ns, struct fault *f)
 {
-    sqlite3_stmt *s = j->statement[APPEND];
-    enum err err;
+    size_t kind_size = strlen(kind) + 1;
+    struct unwritten *u = mem_alloc(sizeof(*u) + len + kind_size);
+    char *text = (char *)(u + 1);
 
     assert(j->run > 0);
     assert(len > 0 && json[0] == '{');
-    err = begin(j, "write a record", f);
-    if (err)
-        return err;
-    sqlite3_bind_int64(s, 1, j->run);
-    sqlite3_bind_int64(s, 2, (int64_t)j->seq + 1);
-    sqlite3_bind_int64(s, 3, wall_ns);
-    bind_text(s, 4, kind);
-    sqlite3_bind_text64(s, 5, json, len, SQLITE_STATIC, SQLITE_UTF8);
-    sqlite3_bind_int64(
-        s, 6, journal_sum(j->run, j->seq + 1, wall_ns, kind, json, len));
-    err = run_statement(j, APPEND, "write a record", f);
-    if (err)
+    if (!u) {
         roll_back(j);
-    else
-        j->seq++;
-    if (!err) {
-        j->bytes += record_bytes(len);
-        j->added += record_bytes(len);
+        return journal_explain(j, SQLITE_NOMEM, "write a record", f);
     }
-    return err;
+    memcpy(text, json, len);
+    memcpy(text + len, kind, kind_size);
+    *u = (struct unwritten){
+        .seq = ++j->seq, .wall_ns = wall_ns, .len = len, .kind = text + len};
+    *j->tail = u;
+    j->tail = &u->next;
+    j->bytes += record_bytes(len);
+    j->added += record_bytes(len);
+    return ERR_OK;
+}
+
+static enum err write_record(struct journal *j, const struct unwritten *u,
+                             struct fault *f)
+{
+    sqlite3_stmt *s = j->statement[APPEND];
+    const char *json = (const char *)(u + 1);
+
+    sqlite3_bind_int64(s, 1, j->run);
+    sqlite3_bind_int64(s, 2, (int64_t)u->seq);
+    sqlite3_bind_int64(s, 3, u->wall_ns);
+    bind_text(s, 4, u->kind);
+    sqlite3_bind_text64(s, 5, json, u->len, SQLITE_STATIC, SQLITE_UTF8);
+    sqlite3_bind_int64(
+        s, 6, journal_sum(j->run, u->seq, u->wall_ns, u->kind, json, u->len));
+    return run_statement(j, APPEND, "write a record", f);
 }
 
 static int step_to(struct journal *j, enum statement which, uint64_t number,
@@ -875,24 +903,43 @@ enum err journal_trim(struct journal *j, struct fault *f)
     return err;
 }
 
+/* What is not written, and what the open transaction holds already. */
+static enum err write_all(struct journal *j, struct fault *f)
+{
+    enum err err = ERR_OK;
+
+    for (const struct unwritten *u = j->unwritten; u && !err; u = u->next)
+        err = write_record(j, u, f);
+    if (!err)
+        err = drop_surplus(j, f);
+    if (!err)
+        err = run_statement(j, COMMIT, "write the records", f);
+    if (err) {
+        roll_back(j);
+        return err;
+    }
+    drop_unwritten(j);
+    j->committed = j->seq;
+    j->added = 0;
+    j->open = false;
+    return ERR_OK;
+}
+
 enum err journal_commit(struct journal *j, bool durable, struct fault *f)
 {
-    if (j->open) {
-        enum err err = drop_surplus(j, f);
+    enum err err = ERR_OK;
 
-        if (!err)
-            err = run_statement(j, COMMIT, "write the records", f);
-
-        if (err) {
+    if (j->open || j->unwritten) {
+        err = begin(j, "write the records", f);
+        if (err == ERR_BUSY)
+            return err; /* they may be tried again */
+        if (err)
             roll_back(j);
-            return err;
-        }
-        j->committed = j->seq;
-        j->added = 0;
-        j->open = false;
+        else
+            err = write_all(j, f);
     }
-    if (!durable || j->durable == j->committed)
-        return ERR_OK;
+    if (err || !durable || j->durable == j->committed)
+        return err;
     return flush_log(j, f);
 }
 

@@ -79,13 +79,15 @@ enum err journal_continue_run(struct journal *j, const char *id,
                               struct fault *f);
 
 /* Adds one record to the run begun here: @kind a short word, @json one object,
- * @len bytes. Not durable before the commit. */
+ * @len bytes. It is kept in memory until the commit, which writes all at once:
+ * between the two nobody is kept waiting. Errors: ERR_NOMEM. */
 enum err journal_append(struct journal *j, const char *kind, const char *json,
                         size_t len, int64_t wall_ns, struct fault *f);
 
 /* Makes the records so far visible to readers and lets other writers in; with
  * @durable they are on the disk on return, whatever happens to the machine.
- * After an error, here or in append, the records since the last commit are lost
+ * After ERR_BUSY they are there still, and the call may be repeated. After any
+ * other error, here or in append, the records since the last commit are lost
  * and the run cannot go on. Cost: a flush where something is not durable yet.
  */
 enum err journal_commit(struct journal *j, bool durable, struct fault *f);

@@ -15,6 +15,7 @@
 
 #include <zmq.h>
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
@@ -24,6 +25,7 @@ enum {
     MESSAGES_MAX = 256,  /* taken before signals and timers are looked at */
     STEP_TRIES_MAX = 10, /* of one event while memory is out */
     WAIT_MAX_MS = 1000,
+    JOURNAL_AGAIN_MS = 50, /* between tries, beside what each waits */
 };
 
 /* Longest time of records that a loss of power may cost. */
@@ -144,6 +146,32 @@ static void journal_record(struct loop *l, const struct record *r)
         keeper_progress(&l->crew.keeper, r->epoch_ended.epoch);
 }
 
+/* Blocked in all threads; the signal stays, for take_signals. */
+static bool is_to_end(void)
+{
+    sigset_t waiting;
+
+    return sigpending(&waiting) == 0 && (sigismember(&waiting, SIGINT) == 1 ||
+                                         sigismember(&waiting, SIGTERM) == 1 ||
+                                         sigismember(&waiting, SIGHUP) == 1);
+}
+
+/* Who holds the lock may be suspended, and go on later. The nodes work on
+ * meanwhile, as far as they were told. */
+static enum err commit_patiently(struct loop *l, bool durable, struct fault *f)
+{
+    double until = now_s(l) + DEADLINE_JOURNAL_WAIT_MS * 1e-3;
+    enum err err = journal_commit(l->o->journal, durable, f);
+
+    if (err == ERR_BUSY)
+        log_event(LOG_WARN, "journal_busy", "reason=\"%s\"", f->text);
+    while (err == ERR_BUSY && now_s(l) < until && !is_to_end()) {
+        poll(NULL, 0, JOURNAL_AGAIN_MS);
+        err = journal_commit(l->o->journal, durable, f);
+    }
+    return err;
+}
+
 static void commit(struct loop *l, bool durable)
 {
     struct fault f = {0};
@@ -153,7 +181,7 @@ static void commit(struct loop *l, bool durable)
         durable = true;
     if (durable)
         l->flushed_s = now;
-    if (!l->over && journal_commit(l->o->journal, durable, &f) != ERR_OK)
+    if (!l->over && commit_patiently(l, durable, &f) != ERR_OK)
         give_up(l, &f);
 }
 

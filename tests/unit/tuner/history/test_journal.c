@@ -550,7 +550,8 @@ static void journal_after_a_failed_append_has_no_gap(void **state)
     append(j, "{\"x\":1}");
     assert_int_equal(journal_commit(j, true, NULL), 0);
     append(j, "{\"x\":2}");
-    assert_int_equal(journal_append(j, NULL, "{}", 2, 7, NULL), ERR_IO);
+    mem_fail_at(1, 0);
+    assert_int_equal(journal_append(j, "note", "{}", 2, 7, NULL), ERR_NOMEM);
     append(j, "{\"x\":3}");
     assert_int_equal(journal_commit(j, true, NULL), 0);
     expect_records(j, "a-1", 0, "1:note:{\"x\":1} 2:note:{\"x\":3} ");
@@ -600,7 +601,8 @@ static void expect_refusal(bool writer, enum err err, const char *word)
     assert_non_null(strstr(f.text, "mltune.db"));
 }
 
-/* A locked journal is reported as such, with what to do. */
+/* A locked journal is reported as such, with what to do. Nothing is lost, and
+ * the next commit writes it. */
 static void journal_locked_by_another_is_busy(void **state)
 {
     struct journal *j = open_writer();
@@ -612,12 +614,36 @@ static void journal_locked_by_another_is_busy(void **state)
     assert_int_equal(sqlite3_open(db, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL),
                      SQLITE_OK);
-    assert_int_equal(journal_append(j, "note", "{}", 2, 7, &f), ERR_BUSY);
-    assert_non_null(strstr(f.text, "another process"));
+    append(j, "{\"x\":1}");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(journal_commit(j, true, &f), ERR_BUSY);
+        assert_non_null(strstr(f.text, "another process"));
+    }
     sqlite3_close(other);
-    append(j, "{}"); /* and goes on when the lock is gone */
+    append(j, "{\"x\":2}"); /* and goes on when the lock is gone */
     assert_int_equal(journal_commit(j, true, NULL), 0);
-    expect_records(j, "a-1", 0, "1:note:{} ");
+    expect_records(j, "a-1", 0, "1:note:{\"x\":1} 2:note:{\"x\":2} ");
+    journal_close(j);
+}
+
+/* Who has added records, and is stopped before they are committed, keeps nobody
+ * waiting. */
+static void journal_records_that_wait_lock_nobody_out(void **state)
+{
+    struct journal *j = open_writer(), *beside = open_writer();
+
+    (void)state;
+    assert_int_equal(journal_begin_run(j, "a-1", "a", "{}", 5, NULL), 0);
+    assert_int_equal(journal_begin_run(beside, "b-1", "b", "{}", 5, NULL), 0);
+    append(j, "{\"x\":1}");
+    append(beside, "{\"x\":2}");
+    assert_int_equal(journal_commit(beside, true, NULL), 0);
+    append(j, "{\"x\":3}");
+    journal_close(beside);
+    journal_close(j); /* what was not committed is dropped */
+    j = open_writer();
+    expect_records(j, "a-1", 0, "");
+    expect_records(j, "b-1", 0, "1:note:{\"x\":2} ");
     journal_close(j);
 }
 
@@ -1031,6 +1057,7 @@ int main(void)
         CASE(journal_visitor_ends_the_walk),
         CASE(journal_same_id_twice_is_refused),
         CASE(journal_locked_by_another_is_busy),
+        CASE(journal_records_that_wait_lock_nobody_out),
         CASE(journal_that_cannot_be_asked_is_an_error),
         CASE(journal_of_garbage_is_refused),
         CASE(journal_with_a_damaged_page_is_refused),

@@ -14,6 +14,7 @@
 #include <zmq.h>
 
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -1127,31 +1128,73 @@ static void loop_timer_wakes_the_core(void **state)
 
 static sqlite3 *other;
 
-static void script_journal(struct tuner *t, const struct tuner_event *e)
+static void lock_journal(void)
 {
     char path[FILE_PATH_MAX];
 
-    (void)e;
     assert_int_equal(file_join(path, dir, "mltune.db", NULL), 0);
     assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL),
                      SQLITE_OK);
+}
+
+static void end_by_journal(struct tuner *t)
+{
     push_record(t);
     push_send(t, MSG_FREE, 2);
     push_finish(t, RUN_FINISHED);
+}
+
+static void script_journal(struct tuner *t, const struct tuner_event *e)
+{
+    (void)e;
+    lock_journal();
+    assert_int_equal(raise(SIGTERM), 0); /* it waits: who holds it may let go */
+    end_by_journal(t);
 }
 
 /* Without its journal the tuner acts no further, and ends its node; the run can
  * be resumed. */
 static void loop_without_journal_gives_up(void **state)
 {
+    struct signalfd_siginfo info;
+
     (void)state;
     run_loop("good", script_journal);
     sqlite3_close(other);
+    assert_int_equal(read(signal_fd, &info, sizeof(info)), sizeof(info));
     assert_int_equal(result.own_error, ERR_BUSY);
     assert_int_equal(result.finish.status, RUN_INTERRUPTED);
-    assert_int_equal(records, 0);
     assert_non_null(strstr(result.finish.message, "mltune.db"));
+}
+
+static void *let_go(void *arg)
+{
+    usleep(200000);
+    sqlite3_close(other);
+    return arg;
+}
+
+static pthread_t holder;
+
+static void script_held_journal(struct tuner *t, const struct tuner_event *e)
+{
+    (void)e;
+    lock_journal();
+    assert_int_equal(pthread_create(&holder, NULL, let_go, NULL), 0);
+    end_by_journal(t);
+}
+
+/* Another run was suspended while it wrote, and goes on: nothing has happened.
+ */
+static void loop_waits_for_who_has_the_journal(void **state)
+{
+    (void)state;
+    run_loop("good", script_held_journal);
+    assert_int_equal(pthread_join(holder, NULL), 0);
+    assert_int_equal(result.finish.status, RUN_FINISHED);
+    assert_int_equal(result.own_error, ERR_OK);
+    assert_int_equal(records, 1);
 }
 
 /* A step that lacks memory for a moment is tried again; for good, the run
@@ -1211,6 +1254,7 @@ int main(int argc, char **argv)
         CASE(loop_second_signal_ends_at_once),
         CASE(loop_timer_wakes_the_core),
         CASE(loop_without_journal_gives_up),
+        CASE(loop_waits_for_who_has_the_journal),
         CASE(loop_step_without_memory_is_tried_again),
         CASE(loop_record_without_memory_interrupts),
     };
