@@ -549,6 +549,65 @@ class Faults(unittest.TestCase):
                                         lambda: now() + 1000):
             self.assertEqual([e.id for e in found], [6, 7])
 
+    def ask_about_dropped(self, newest):
+        return STREAM + event(9, "dropped", '{"last":7,"newest":%d,'
+                              '"kept_after":20}' % newest) + b"0\r\n\r\n"
+
+    def test_a_log_that_turns_over_is_caught_up_with(self):
+        """Where what is kept is gone, too, by the time it is asked for, events
+        go on with the newest: "dropped" is never told for ever."""
+        server = self.serve(
+            [self.ask_about_dropped(30)], [self.ask_about_dropped(50)],
+            [STREAM + event(51) + event(52, "run_finished") + b"0\r\n\r\n"])
+        found = Client(server.url).run("r").events(after=4, timeout=20)
+        self.assertEqual([e.kind for e in found],
+                         ["dropped", "dropped", "decision", "run_finished"])
+        asked = [next(line.split()[1] for line in head.splitlines()
+                      if line.startswith("Last-Event-ID"))
+                 for head in server.asked]
+        self.assertEqual(asked, ["4", "20", "50"])
+
+    def test_events_that_are_dropped_for_ever_have_a_deadline(self):
+        server = self.serve([self.ask_about_dropped(30)])
+        found = Client(server.url).run("r").events(after=4, timeout=0.5)
+        with self.assertRaises(TimeoutError):
+            for _ in range(10000):
+                next(found)
+
+    def test_events_that_lie_here_have_a_deadline(self):
+        """Read already, in one piece: the time counts all the same."""
+        many = b"".join(b"id: %d\nevent: decision\ndata: {}\n\n" % n
+                        for n in range(1000))
+        server = self.serve([STREAM + chunk(many) + b"0\r\n\r\n"])
+        found = Client(server.url).run("r").events(after=0, timeout=100)
+        next(found)
+        now = time.monotonic
+        with unittest.mock.patch.object(api.time, "monotonic",
+                                        lambda: now() + 1000):
+            with self.assertRaises(TimeoutError):
+                next(found)
+
+    def test_wait_has_a_deadline_in_each_of_its_calls(self):
+        """A server that lets each of them wait: it is one time for all."""
+        look = b'{"status":"training"}'
+        told = HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(look), look)
+        ended = STREAM + event(5, "run_finished", '{"status":"finished"}')
+        now = time.monotonic
+        for scripts, timeout, result in (
+                ([[30]], 0.5, TimeoutError),
+                ([[told], [30]], 0.5, TimeoutError),
+                ([[told], [STREAM + b"0\r\n\r\n"], [30]], 0.5, TimeoutError),
+                ([[told], [ended], [30]], 5, "finished"),
+                ([[told], [ended], [told]], 5, "finished")):
+            server = self.serve(*scripts)
+            began = now()
+            try:
+                got = Client(server.url).run("r").wait(timeout)["status"]
+            except TimeoutError:
+                got = TimeoutError
+            self.assertEqual(got, result)
+            self.assertLess(now() - began, 25)
+
     def test_addresses(self):
         """A token goes to this machine or over TLS."""
         for url in ("http://example.org/", "ftp://127.0.0.1/", "http://",

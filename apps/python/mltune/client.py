@@ -14,6 +14,7 @@ code (docs/http/errors.md); nobody there: NoAnswer.
 """
 from __future__ import annotations
 
+import copy
 import json
 import os
 import pathlib
@@ -35,6 +36,7 @@ __all__ = ["Client", "RemoteRun", "Event", "ClientError", "NoAnswer",
 API = "/api/v1"
 TIMEOUT = 45.0  # seconds; a run has 30 to answer a command
 SILENCE = 45.0  # of a stream, which says something every 15 s
+FOREVER = 1e9  # seconds, where no timeout is given
 SETTLES_S = 30  # from the last record of a run to the end of its tuner
 ENDED = ("finished", "failed", "interrupted", "stopped")
 # Members that are figures: "nan" there is a number.
@@ -478,26 +480,34 @@ class RemoteRun:
         A connection that breaks is made again, and goes on after the last
         event; no server for @patience seconds: NoAnswer. Where events are
         gone for good because nobody took them in time, an event of kind
-        "dropped" says so, and those that are kept follow. After @timeout
+        "dropped" says so, and those that are kept follow; where those are gone
+        too by the time they are asked for, what comes next. After @timeout
         seconds, all together: TimeoutError."""
         last = after
+        dropped = False  # by the last connection, which told nothing else
         broken: Optional[float] = None  # since when there is no stream
-        end = time.monotonic() + (timeout if timeout is not None else 1e9)
+        end = time.monotonic() + (timeout if timeout is not None else FOREVER)
         while True:
             alive: List[bool] = []
             try:
                 for event in self._stream(last, end, alive):
                     if event.kind == "dropped":
-                        last = int(event.data["kept_after"])
+                        # A log that turns over faster than it is asked for is
+                        # caught up with at its newest event.
+                        last = int(event.data["newest" if dropped else
+                                              "kept_after"])
+                        dropped = True
                         yield event
                         break
+                    dropped = False
                     last = event.id
                     yield event
                     if event.kind == "run_finished":
                         return
                 else:
-                    if self._over():
-                        return
+                    if self._by(end).look()["status"] in ENDED:
+                        return  # the stream's end was the run's last word
+                    time.sleep(0.2)
             except (NoAnswer, BadAnswer, Unavailable) as e:
                 now = time.monotonic()
                 if broken is None or alive:
@@ -506,11 +516,17 @@ class RemoteRun:
                 if now > min(until, end):
                     raise (NoAnswer if until < end else TimeoutError)(
                         f"no events of run {self.id}: {e}") from e
-            time.sleep(0.2)
+                time.sleep(0.2)
 
-    def _over(self) -> bool:
-        """Whether a stream that ended was the run's last word."""
-        return self.look()["status"] in ENDED
+    def _by(self, end: float) -> "RemoteRun":
+        """The same run, whose calls are answered until then. Past it:
+        TimeoutError."""
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"run {self.id} goes on")
+        client = copy.copy(self.client)
+        client.timeout = min(client.timeout, left)
+        return RemoteRun(client, self.id)
 
     def _stream(self, last: Optional[int], end: float,
                 alive: List[bool]) -> Iterator[Event]:
@@ -519,12 +535,15 @@ class RemoteRun:
         headers = {"Accept": "text/event-stream"}
         if last is not None:
             headers["Last-Event-ID"] = str(last)
-        answer = self.client._begin("GET", f"{API}{self._path}/events", {},
-                                    headers=headers)
+        answer = self._by(end).client._begin(
+            "GET", f"{API}{self._path}/events", {}, headers=headers)
         fields: Dict[str, str] = {}
         try:
             while True:
-                answer.within(min(SILENCE, end - time.monotonic()))
+                left = end - time.monotonic()
+                if left <= 0:  # whatever lies here, read already
+                    raise TimeoutError(f"run {self.id} goes on")
+                answer.within(min(SILENCE, left))
                 text = answer.line().decode("utf-8", "replace")
                 if answer.ended:
                     return  # an event is told by an empty line
@@ -543,22 +562,27 @@ class RemoteRun:
 
     def wait(self, timeout: Optional[float] = None) -> Json:
         """The run, once it has ended. A run that has a server of its own takes
-        it along: then status, reason and message alone are told. Raises
-        TimeoutError."""
-        now = self.look()
+        it along: then status, reason and message alone are told. After
+        @timeout seconds: TimeoutError."""
+        end = time.monotonic() + (timeout if timeout is not None else FOREVER)
+        try:
+            now = self._by(end).look()
+        except NoAnswer as e:
+            self._by(end)  # was it the time that ran out?
+            raise e
         if now["status"] in ENDED:
             return now
-        for event in self.events(after=0, timeout=timeout):
+        for event in self.events(after=0, timeout=end - time.monotonic()):
             if event.kind == "run_finished":
                 now = {k: event.data.get(k)
                        for k in ("status", "reason", "message")}
                 now["run"] = self.id
         # A service tells of the end once the run's tuner is gone.
-        until = time.monotonic() + SETTLES_S
+        until = min(time.monotonic() + SETTLES_S, end)
         while True:
             try:
-                seen = self.look()
-            except (NoAnswer, NotFound):
+                seen = self._by(until).look()
+            except (NoAnswer, NotFound, TimeoutError):
                 return now
             if seen["status"] in ENDED:
                 return seen
