@@ -182,7 +182,9 @@ MLT_API int mlt_loop_run(struct mlt_loop *loop, mlt_loop_body *body, void *arg);
 
 /* The same within mlt_ps_run, or an application's clock: called by all workers,
  * each with the same loop and body. Ends the clock (mlt_clock), with buffered
- * updates one or more a step. */
+ * updates one or more a step. Where a worker does not come, but returns from
+ * its work, or ends its clock (bsp): an error for all, and mlt_ps_model_error
+ * names worker and loop. */
 MLT_API int mlt_loop_pass(struct mlt_worker *w, struct mlt_loop *loop,
                           mlt_loop_body *body, void *arg);
 

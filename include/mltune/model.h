@@ -108,7 +108,8 @@ struct mlt_model_ops {
 MLT_API int mlt_ps_set_model(struct mlt_ps *ps, const struct mlt_model_ops *ops,
                              void *arg, struct mlt_error *err);
 
-/* Why the last run failed, where its model let nobody go on: the code, and
+/* Why the last run failed, where workers would have waited for ever: its model
+ * let nobody go on, or a worker did not come to a loop's pass. The code, and
  * words in @err. 0: that is not why. Between runs. */
 MLT_API int mlt_ps_model_error(const struct mlt_ps *ps, struct mlt_error *err);
 

@@ -192,7 +192,7 @@ static int run_steps(const struct loop_run *r, unsigned first, unsigned n)
         ps_misuse("loop %s: a pass by a thread that is not this worker's",
                   r->loop->name);
     begin(r, first);
-    err = runtime_meet(r->worker);
+    err = runtime_meet_for_pass(r->worker, r->loop->name);
     for (unsigned i = 0; i < n && !err; i++)
         err = run_step(r, first + i);
     if (!err)

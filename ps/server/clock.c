@@ -204,7 +204,7 @@ static int end_clock(struct mlt_worker *w, mlt_table table)
         if (table == WORKER_ALL_TABLES)
             for_ending_tables(w, table, count_if_not_ended);
         w->ends = table;
-        err = runtime_meet(w);
+        err = runtime_meet_for_clock(w);
         if (!err)
             apply_and_meet(w);
     } else {
@@ -271,6 +271,7 @@ void clock_finish(struct mlt_worker *w)
 
     if (runtime_failed(ps) == 0)
         assert_nothing_pending(w);
+    runtime_back(w);
     if (ps->peers) {
         ps->peers->ops->finish(ps->peers, w);
         return;
@@ -283,7 +284,7 @@ void clock_finish(struct mlt_worker *w)
         return;
     }
     w->finished = true;
-    while (runtime_meet(w) == 0 && !all_finished(ps))
+    while (!runtime_failed(ps) && runtime_meet(w) == 0 && !all_finished(ps))
         apply_and_meet(w);
 }
 
@@ -383,6 +384,7 @@ void clock_begin_run(struct mlt_ps *ps)
         atomic_store(&w->all, begin);
         atomic_store(&w->available, true);
         w->finished = false;
+        atomic_store(&w->meets, 0);
         w->begun = false;
         w->asks = 0;
         w->clocks = 0;

@@ -37,10 +37,11 @@ struct mlt_ps {
     unsigned staleness;
     unsigned quorum; /* k of the model barrier; 0: as its rule says */
     struct consistency_ops own_model; /* a user's, where shape has that */
-    int64_t run_base;      /* the clock that the present run began with */
-    struct stripe asking;  /* its predicates are asked, who waits changes */
-    struct fault stuck;    /* why it let nobody go on; under `asking` */
-    double bandwidth_mbps; /* 0: no budget */
+    int64_t run_base;        /* the clock that the present run began with */
+    struct stripe asking;    /* its predicates are asked, who waits changes */
+    struct fault stuck;      /* why workers waited for ever; under `asking` */
+    _Atomic bool has_passes; /* of loops, once one has begun */
+    double bandwidth_mbps;   /* 0: no budget */
 
     bool started;
     bool direct; /* one worker, or clocks are barriers: reads in place */

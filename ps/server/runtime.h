@@ -25,6 +25,15 @@ int runtime_meet(struct mlt_worker *w);
 /* A barrier where all are sure to come: not to be canceled. */
 void runtime_meet_surely(struct mlt_worker *w);
 
+/* As runtime_meet, for what not all workers may come to, since users call it.
+ * Who comes for the end of a clock, or is back from its work for good, keeps
+ * those who wait for the pass of a loop waiting for ever: the run fails then,
+ * for all, and words (ps_model_error, the log) name worker and loop. */
+int runtime_meet_for_pass(struct mlt_worker *w, const char *loop);
+int runtime_meet_for_clock(struct mlt_worker *w);
+/* It meets nobody: once, when its work is over, before it waits. */
+void runtime_back(struct mlt_worker *w);
+
 /* For waits on others' clocks: take a ticket, look, wait for it to change.
  * runtime_progress tells that a clock changed. */
 uint32_t runtime_ticket(struct mlt_ps *ps);

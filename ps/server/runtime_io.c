@@ -2,6 +2,7 @@
 
 #include "base/clock_io.h"
 #include "base/host/machine_io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "ps/server/clock.h"
 #include "ps/server/core.h"
@@ -119,6 +120,103 @@ static int meet(struct mlt_worker *w, bool cancelable)
 int runtime_meet(struct mlt_worker *w)
 {
     return meet(w, true);
+}
+
+/* ---- who comes for what -------------------------------------------------- */
+
+/* worker.meets: the round it comes for << 2 | why. Each says it, and then looks
+ * at the others: of two who come for different things one at least sees it, and
+ * does not come. So the round never ends. Whoever came for a round cannot leave
+ * it before all have come, so what is said of the present round is true now. */
+enum { MEETS_CLOCK = 1, MEETS_PASS = 2, IS_BACK = 3 };
+
+static void say_why(struct mlt_worker *w, uint64_t why)
+{
+    uint64_t round = atomic_load(&w->ps->runtime->state) >> 16;
+
+    atomic_store(&w->meets, round << 2 | why);
+}
+
+/* Whether @other has said that it comes to the round of @w for @why. */
+static bool comes_for(const struct mlt_worker *other,
+                      const struct mlt_worker *w, uint64_t why)
+{
+    return atomic_load(&other->meets) ==
+           ((atomic_load(&w->meets) & ~UINT64_C(3)) | why);
+}
+
+static bool is_back(const struct mlt_worker *w)
+{
+    return (atomic_load(&w->meets) & 3) == IS_BACK;
+}
+
+/* @absent does not come to the pass that @waits for. */
+static void fail_pass(const struct mlt_worker *absent,
+                      const struct mlt_worker *waits)
+{
+    struct mlt_ps *ps = absent->ps;
+    const char *loop = atomic_load(&waits->pass);
+    struct fault f;
+
+    fault_set(&f, ERR_APP,
+              "worker %u %s without the pass of loop %s, in which worker %u "
+              "waits for it: each worker calls it as often as the others",
+              absent->number,
+              is_back(absent) ? "is back from its work" : "ends its clock",
+              loop, waits->number);
+    stripe_lock(&ps->asking);
+    if (!runtime_failed(ps) && !ps->stuck.code) {
+        ps->stuck = f;
+        log_event(LOG_ERROR, "loop_pass_missed", "what=\"%s\"", f.text);
+    }
+    stripe_unlock(&ps->asking);
+    ps_run_cancel(ps, ERR_APP);
+}
+
+/* Whether all can come; else the run has failed. */
+static bool none_waits_for_pass(struct mlt_worker *w)
+{
+    struct mlt_ps *ps = w->ps;
+
+    for (unsigned i = 0; atomic_load(&ps->has_passes) && i < ps->shape.workers;
+         i++)
+        if (comes_for(&ps->shape.worker[i], w, MEETS_PASS)) {
+            fail_pass(w, &ps->shape.worker[i]);
+            return false;
+        }
+    return true;
+}
+
+int runtime_meet_for_clock(struct mlt_worker *w)
+{
+    say_why(w, MEETS_CLOCK);
+    return none_waits_for_pass(w) ? runtime_meet(w) : ERR_CANCELED;
+}
+
+int runtime_meet_for_pass(struct mlt_worker *w, const char *loop)
+{
+    struct mlt_ps *ps = w->ps;
+
+    assert(loop);
+    if (!atomic_load(&ps->has_passes))
+        atomic_store(&ps->has_passes, true);
+    atomic_store(&w->pass, loop);
+    say_why(w, MEETS_PASS);
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
+        const struct mlt_worker *other = &ps->shape.worker[i];
+
+        if (is_back(other) || comes_for(other, w, MEETS_CLOCK)) {
+            fail_pass(other, w);
+            return ERR_CANCELED;
+        }
+    }
+    return runtime_meet(w);
+}
+
+void runtime_back(struct mlt_worker *w)
+{
+    say_why(w, IS_BACK);
+    none_waits_for_pass(w);
 }
 
 void runtime_meet_surely(struct mlt_worker *w)

@@ -118,6 +118,9 @@ struct mlt_worker {
     _Atomic int64_t *extra; /* [tables] clocks of that table alone; with a
                              * clock of its own: all its clocks */
     _Atomic bool available;
+    /* What it meets the others for: see runtime.h. */
+    _Atomic uint64_t meets;
+    _Atomic(const char *) pass;
     _Atomic double task_s;    /* mean work time of its clocks in this run, where
                                * somebody may ask; else 0 */
     struct stripe shard_lock; /* making this shard's chunks private */

@@ -18,16 +18,14 @@ enum { BRANCH = 1 };
 
 /* ---- one loop, in detail ------------------------------------------------- */
 
-enum { USERS = 30, ITEMS = 20, RATINGS = 200 };
+enum { USERS = 30, ITEMS = 20, RATINGS = 200, ABSENCES = 50 };
 
 static uint32_t pairs[RATINGS][2];
 static float stars[RATINGS];
 
 /* users and items exclusive, seen shared. */
-static struct mlt_ps *small_ps(unsigned workers)
+static void small_tables(struct mlt_ps *ps)
 {
-    struct mlt_ps *ps = fixture_ps(workers, "bsp", "sgd");
-
     for (unsigned i = 0; i < RATINGS; i++) {
         pairs[i][0] = i * 7 % USERS;
         pairs[i][1] = i * i % ITEMS;
@@ -36,6 +34,13 @@ static struct mlt_ps *small_ps(unsigned workers)
     loop_fixture_table(ps, "users", USERS, MLT_EXCLUSIVE);
     loop_fixture_table(ps, "items", ITEMS, MLT_EXCLUSIVE);
     loop_fixture_table(ps, "seen", ITEMS, MLT_SHARED);
+}
+
+static struct mlt_ps *small_ps(unsigned workers)
+{
+    struct mlt_ps *ps = fixture_ps(workers, "bsp", "sgd");
+
+    small_tables(ps);
     return ps;
 }
 
@@ -291,6 +296,93 @@ static void loop_ends_with_the_bodys_error(void **state)
     mlt_ps_free(ps);
 }
 
+/* ---- a worker that does not come ----------------------------------------- */
+
+enum missing { RETURNS, RETURNS_LATE, ENDS_A_CLOCK, RETURNS_SECOND };
+
+struct absence {
+    struct mlt_loop *loop;
+    enum missing how;
+    _Atomic unsigned passes; /* that others are about to begin */
+};
+
+/* Worker 1 leaves out a pass, before or after the others have come to it. */
+static int some_pass(struct mlt_worker *w, void *arg)
+{
+    struct absence *a = arg;
+    int err = 0;
+
+    if (a->how == RETURNS_SECOND)
+        err = mlt_loop_pass(w, a->loop, idle_body, NULL);
+    if (err)
+        return err;
+    if (mlt_worker_index(w) != 1) {
+        atomic_fetch_add(&a->passes, 1);
+        return mlt_loop_pass(w, a->loop, idle_body, NULL);
+    }
+    while (a->how == RETURNS_LATE && atomic_load(&a->passes) < 2)
+        ;
+    return a->how == ENDS_A_CLOCK ? mlt_clock(w) : 0;
+}
+
+static void check_absence(const char *model, enum missing how, const char *does)
+{
+    struct mlt_ps *ps = fixture_ps(3, model, "sgd");
+    struct mlt_loop_options o = small_options();
+    struct absence a = {.how = how};
+    struct mlt_error err = {0, ""};
+
+    small_tables(ps);
+    a.loop = loop_fixture_new(ps, &o);
+    fixture_start(ps);
+    for (unsigned i = 1; i <= ABSENCES; i++) {
+        assert_int_equal(ps_fork(ps, i, 0, BRANCH_TRAINING), ERR_OK);
+        assert_int_equal(ps_activate(ps, i), ERR_OK);
+        atomic_store(&a.passes, 0);
+        assert_int_equal(mlt_ps_run(ps, some_pass, &a), ERR_APP);
+        assert_int_equal(mlt_ps_model_error(ps, &err), ERR_APP);
+        assert_non_null(strstr(err.text, does));
+        assert_non_null(strstr(err.text, " without the pass of loop mf, in "
+                                         "which worker "));
+        assert_int_equal(ps_activate(ps, 0), ERR_OK);
+        assert_int_equal(ps_drop(ps, i), ERR_OK);
+    }
+    assert_int_equal(ps_fork(ps, ABSENCES + 1, 0, BRANCH_TRAINING), ERR_OK);
+    assert_int_equal(ps_activate(ps, ABSENCES + 1), ERR_OK);
+    assert_int_equal(mlt_loop_run(a.loop, idle_body, NULL), 0);
+    assert_int_equal(mlt_ps_model_error(ps, &err), 0);
+    mlt_loop_free(a.loop);
+    mlt_ps_free(ps);
+}
+
+static void count_line(void *ctx, enum log_level level, const char *line)
+{
+    assert_int_equal(level, LOG_ERROR);
+    assert_non_null(strstr(line, "loop_pass_missed what=\"worker 1 "));
+    ++*(unsigned *)ctx;
+}
+
+/* A pass to which not all workers come ends for those who wait in it, and says
+ * who is missing from which loop; the server goes on. */
+static void loop_names_who_does_not_come(void **state)
+{
+    static const char *const model[] = {"bsp", "ssp", "async"};
+    static const char back[] = "worker 1 is back from its work";
+    unsigned lines = 0;
+
+    (void)state;
+    log_set_sink(count_line, &lines);
+    for (unsigned m = 0; m < 3; m++) {
+        check_absence(model[m], RETURNS, back);
+        check_absence(model[m], RETURNS_LATE, back);
+        check_absence(model[m], RETURNS_SECOND, back);
+    }
+    check_absence("bsp", ENDS_A_CLOCK, "worker 1 ends its clock");
+    check_absence("ssp", ENDS_A_CLOCK, back);
+    log_set_sink(NULL, NULL);
+    assert_int_equal(lines, 11 * ABSENCES);
+}
+
 struct canceling {
     struct mlt_ps *ps;
     _Atomic unsigned blocks[2];
@@ -479,6 +571,7 @@ int main(void)
         cmocka_unit_test(loop_refuses_too_many_dependences),
         cmocka_unit_test(loop_without_memory_leaves_nothing),
         cmocka_unit_test(loop_ends_with_the_bodys_error),
+        cmocka_unit_test(loop_names_who_does_not_come),
         cmocka_unit_test(loop_begins_no_part_of_a_run_that_is_over),
         cmocka_unit_test(loop_gives_no_body_a_row_that_is_not_there),
 #ifdef MLT_DEBUG /* others do not check it */
