@@ -238,7 +238,9 @@ MLT_API int mlt_ps_start(struct mlt_ps *ps, struct mlt_error *err);
 /* Calls @work once in every worker's thread and returns when all are back. The
  * first code that is not 0 is returned, and the others are released from any
  * wait (their mlt_clock returns an error; they should return). After an error
- * the active branch must be freed or switched away from. */
+ * the active branch is to be dropped, for some of its rows have the last
+ * updates and others not: it, and what is forked from it, is never run, saved
+ * or checkpointed again. Switch to one that was forked before. */
 typedef int mlt_work(struct mlt_worker *worker, void *arg);
 MLT_API int mlt_ps_run(struct mlt_ps *ps, mlt_work *work, void *arg);
 
@@ -272,7 +274,8 @@ MLT_API int mlt_ps_set_bandwidth(struct mlt_ps *ps, double mbps);
 /* Writes every saved table of the active branch as DIR/NAME.npy (values without
  * slots, shape [rows, width]); the folder must exist. Complete or not at all: a
  * file appears under its name only when it is whole. Of several nodes each
- * writes its rows into the files, which are whole when all have returned. */
+ * writes its rows into the files, which are whole when all have returned.
+ * Errors: no active branch, or one in which a run failed; input and output. */
 MLT_API int mlt_ps_save(struct mlt_ps *ps, const char *dir,
                         struct mlt_error *err);
 

@@ -21,11 +21,12 @@ static enum err begin(struct mlt_ps *ps, const char *dir, struct fault *f)
     ps_snapshot_count(ps);
     if (ps_saving(ps)->checkpoint != BRANCH_NONE)
         return fault_set(f, ERR_BUSY, "another checkpoint is being written");
-    if (ps_active(ps) == BRANCH_NONE || forks_active_failed(ps))
+    if (ps_active(ps) == BRANCH_NONE)
+        return fault_set(f, ERR_INVAL, "checkpoint: no branch is active");
+    if (forks_failed(ps, ps_active(ps)))
         return fault_set(f, ERR_INVAL,
-                         forks_active_failed(ps)
-                             ? "checkpoint: a run failed in the active branch"
-                             : "checkpoint: no branch is active");
+                         "checkpoint: a run failed in the active branch, or in "
+                         "what it was forked from");
     err = ps_fork(ps, id, ps_active(ps), BRANCH_KEPT);
     if (err)
         return fault_set(f, err, "checkpoint %s: %s", dir, err_text(err));

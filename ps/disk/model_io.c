@@ -221,6 +221,10 @@ int mlt_ps_save(struct mlt_ps *ps, const char *dir, struct mlt_error *err)
 
     if (ps_active(ps) == BRANCH_NONE)
         fault_set(&f, ERR_INVAL, "save: no branch is active");
+    else if (forks_failed(ps, ps_active(ps)))
+        fault_set(&f, ERR_INVAL,
+                  "save: a run failed in the active branch, or in what it was "
+                  "forked from");
     else
         ps_save(ps, ps_active(ps), dir, NULL, &f);
     return f.code ? ps_give_error(err, &f) : ERR_OK;

@@ -57,7 +57,6 @@ struct mlt_ps {
 
     branch_id active; /* BRANCH_NONE without one */
     enum branch_type active_type;
-    bool active_failed;          /* a run on it failed: not to be run again */
     branch_id next_id;           /* forks_next_id */
     struct branch_entry *branch; /* [branches] live ones; owned */
     size_t branches, branches_room;

@@ -29,9 +29,20 @@ branch_id forks_next_id(struct mlt_ps *ps)
     return ps->next_id++;
 }
 
-bool forks_active_failed(const struct mlt_ps *ps)
+bool forks_failed(const struct mlt_ps *ps, branch_id id)
 {
-    return ps->active_failed;
+    const struct branch_entry *entry = forks_find(ps, id);
+
+    assert(entry);
+    return entry->failed;
+}
+
+void forks_fail_active(struct mlt_ps *ps)
+{
+    const struct branch_entry *entry = forks_find(ps, ps->active);
+
+    assert(entry);
+    ps->branch[entry - ps->branch].failed = true;
 }
 
 static void assert_between_runs(const struct mlt_ps *ps)
@@ -177,10 +188,8 @@ enum err ps_drop(struct mlt_ps *ps, branch_id id)
     forks_drop_in_first(ps, ps->shape.workers, id);
     device_release(entry->image);
     ps->branch[entry - ps->branch] = ps->branch[--ps->branches];
-    if (ps->active == id) {
+    if (ps->active == id)
         ps->active = BRANCH_NONE;
-        ps->active_failed = false;
-    }
     return ERR_OK;
 }
 
@@ -200,7 +209,6 @@ enum err ps_activate(struct mlt_ps *ps, branch_id id)
     }
     ps->active = id;
     ps->active_type = entry->type;
-    ps->active_failed = false;
     refresh_maps(ps);
     return ERR_OK;
 }

@@ -18,6 +18,8 @@ struct branch_entry {
     enum branch_type type;
     branch_id of;    /* a kept one: what it holds the state of; else itself */
     uint64_t clocks; /* that it has run, and what it was forked from before */
+    bool failed; /* a run in it, or in what it was forked from: some rows have
+                  * its last updates, others not */
     struct device_image *image; /* ps/server/device.h; NULL: none */
 };
 
@@ -35,8 +37,11 @@ void forks_add(struct mlt_ps *ps, const struct branch_entry *entry);
 /* The way back: drops @id in the first @shards stores. */
 void forks_drop_in_first(struct mlt_ps *ps, unsigned shards, branch_id id);
 
-/* Whether a run failed in the active branch: it is not to be run again. */
-bool forks_active_failed(const struct mlt_ps *ps);
+/* Whether a run failed in a live branch: it is not run, saved or written again,
+ * nor are forks of it; to be dropped. */
+bool forks_failed(const struct mlt_ps *ps, branch_id id);
+/* A run has failed in the active branch. */
+void forks_fail_active(struct mlt_ps *ps);
 
 /* The active branch has run @clocks more. */
 void forks_count_clocks(struct mlt_ps *ps, uint64_t clocks);

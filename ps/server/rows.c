@@ -225,7 +225,6 @@ enum err ps_inc_rows(struct mlt_ps *ps, branch_id branch, const char *table,
 {
     struct ps_rows r = {.branch = branch, .first = first, .count = count};
     branch_id active = ps->active;
-    bool failed = ps->active_failed;
     unsigned char *sum;
     mlt_table index;
     enum err err;
@@ -255,7 +254,6 @@ enum err ps_inc_rows(struct mlt_ps *ps, branch_id branch, const char *table,
     if (branch != active)
         ps_activate(ps, active);
     ps->active = active;
-    ps->active_failed = failed;
     mem_free(sum);
     return err;
 }

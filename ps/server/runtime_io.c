@@ -446,7 +446,7 @@ enum err ps_run_begin(struct mlt_ps *ps, mlt_work *work, void *arg)
     assert(work);
     if (!ps->started || r->running)
         ps_misuse("a run begins before mlt_ps_start or within another run");
-    if (ps->active == BRANCH_NONE || ps->active_failed)
+    if (ps->active == BRANCH_NONE || forks_failed(ps, ps->active))
         return ERR_INVAL;
     clock_begin_run(ps);
     device_begin_run(ps);
@@ -493,7 +493,7 @@ int ps_run_end(struct mlt_ps *ps)
     r->running = false;
     code = runtime_failed(ps);
     if (code)
-        ps->active_failed = true;
+        forks_fail_active(ps);
     else
         forks_count_clocks(ps, ps->shape.worker[0].clocks);
     return code;

@@ -434,6 +434,73 @@ static void ps_error_releases_everybody(void **state)
     }
 }
 
+static int pass_by(struct mlt_worker *w, void *arg)
+{
+    (void)arg;
+    return mlt_clock(w);
+}
+
+/* The active branch is refused whatever would make its rows pass for whole. */
+static void check_is_refused(struct mlt_ps *ps)
+{
+    static const char why[] = "a run failed in the active branch";
+    struct mlt_error err = {0, ""};
+
+    assert_int_equal(mlt_ps_run(ps, pass_by, NULL), ERR_INVAL);
+    assert_int_equal(mlt_ps_save(ps, "/tmp", &err), ERR_INVAL);
+    assert_non_null(strstr(err.text, why));
+    err.text[0] = '\0';
+    assert_int_equal(mlt_ps_checkpoint(ps, "/tmp/none", &err), ERR_INVAL);
+    assert_non_null(strstr(err.text, why));
+}
+
+/* Once a run has failed in a branch, it is failed for good, and its forks are:
+ * switched onto again, after reading rows of another, or by a number that was
+ * another's. What was forked before goes on. */
+static void ps_a_failed_branch_stays_so(void **state)
+{
+    struct mlt_ps *ps = fixture_ps(2, "bsp", "sgd");
+    struct failing f = {false, 0};
+    uint32_t before, failed, child;
+    double delta[WIDTH] = {1};
+
+    (void)state;
+    fixture_table(ps, "rows", MLT_F32, MLT_SHARED, 0);
+    fixture_start(ps);
+    assert_int_equal(mlt_ps_fork(ps, 0, &before), 0);
+    assert_int_equal(mlt_ps_fork(ps, 0, &failed), 0);
+    assert_int_equal(mlt_ps_switch(ps, failed), 0);
+    fixture_run(ps, fail_one, &f, ERR_APP);
+    check_is_refused(ps);
+    assert_int_equal(mlt_ps_switch(ps, failed), 0);
+    check_is_refused(ps);
+    assert_int_equal(mlt_ps_fork(ps, failed, &child), 0);
+    assert_int_equal(mlt_ps_switch(ps, child), 0);
+    check_is_refused(ps);
+    assert_int_equal(ps_inc_rows(ps, before, "rows", 0, 1, delta), ERR_OK);
+    check_is_refused(ps);
+    assert_int_equal(mlt_ps_drop(ps, failed), 0);
+    check_is_refused(ps);
+    assert_int_equal(mlt_ps_switch(ps, before), 0);
+    fixture_run(ps, pass_by, NULL, 0);
+    assert_int_equal(ps_fork(ps, failed, before, BRANCH_TRAINING), ERR_OK);
+    assert_int_equal(mlt_ps_switch(ps, failed), 0);
+    fixture_run(ps, pass_by, NULL, 0);
+    mlt_ps_free(ps);
+}
+
+/* The active branch, which failed, gives way to another fork of the first. */
+static void fresh_branch(struct mlt_ps *ps)
+{
+    branch_id failed = ps_active(ps);
+    uint32_t fork;
+
+    assert_int_equal(mlt_ps_fork(ps, 0, &fork), 0);
+    assert_int_equal(mlt_ps_switch(ps, fork), 0);
+    if (failed)
+        assert_int_equal(mlt_ps_drop(ps, failed), 0);
+}
+
 static int run_until_canceled(struct mlt_worker *w, void *arg)
 {
     _Atomic int *clocks = arg;
@@ -460,6 +527,7 @@ static void ps_run_can_be_canceled_from_outside(void **state)
         fixture_start(ps);
         p.fd = ps_run_fd(ps);
         for (int again = 0; again < 2; again++) {
+            fresh_branch(ps);
             assert_int_equal(ps_run_begin(ps, run_until_canceled, &clocks), 0);
             assert_int_equal(poll(&p, 1, 0), 0);
             while (clocks < 30)
@@ -468,7 +536,6 @@ static void ps_run_can_be_canceled_from_outside(void **state)
             assert_int_equal(poll(&p, 1, 10000), 1);
             assert_int_equal(ps_run_end(ps), ERR_TIMEOUT);
             assert_int_equal(poll(&p, 1, 0), 0);
-            assert_int_equal(ps_activate(ps, 0), ERR_OK);
             clocks = 0;
         }
         mlt_ps_free(ps);
@@ -515,12 +582,12 @@ static void ps_cancel_releases_from_waits_on_a_busy_worker(void **state)
         for (int again = 0; again < 30; again++) {
             struct stuck s = {.reads = reads};
 
+            fresh_branch(ps);
             assert_int_equal(ps_run_begin(ps, wait_for_the_stuck, &s), ERR_OK);
             while (s.waiting < 2)
                 ;
             ps_run_cancel(ps, ERR_TIMEOUT);
             assert_int_equal(ps_run_end(ps), ERR_TIMEOUT);
-            assert_int_equal(ps_activate(ps, 0), ERR_OK);
         }
         mlt_ps_free(ps);
     }
@@ -560,6 +627,7 @@ int main(void)
         cmocka_unit_test(ps_table_clock_moves_that_table_alone),
         cmocka_unit_test(ps_workers_may_end_unequal_clocks),
         cmocka_unit_test(ps_error_releases_everybody),
+        cmocka_unit_test(ps_a_failed_branch_stays_so),
         cmocka_unit_test(ps_run_can_be_canceled_from_outside),
         cmocka_unit_test(ps_cancel_releases_from_waits_on_a_busy_worker),
         cmocka_unit_test(ps_many_short_runs_call_every_worker),

@@ -568,11 +568,11 @@ static int uneven_program(struct node *n)
     int code = train(n, 6);
 
     if (n->number == 1) {
-        ps->active_failed = true;
+        ps->branch[0].failed = true; /* the active one */
         if (mlt_ps_fork(ps, 99, &branch) == 0 ||
             mlt_ps_checkpoint(ps, in_folder("lost"), NULL) == 0)
             code = ERR_APP;
-        ps->active_failed = false;
+        ps->branch[0].failed = false;
     } else if (!code) {
         code = mlt_ps_fork(ps, 0, &branch);
         if (!code)
