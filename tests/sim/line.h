@@ -45,6 +45,7 @@ struct line {
     struct keeper keeper;
     uint64_t messages;         /* so far, both ways */
     unsigned hit[LINE_FAULTS]; /* of these */
+    unsigned protests;         /* of a process that is confused */
     bool alive, beats;         /* the process; its sign of life */
     bool confused;             /* what it is told does not fit together */
     enum { LINE_PROTESTS, LINE_IS_DEAF, LINE_ENDS } temper; /* if so */

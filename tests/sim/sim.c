@@ -428,6 +428,7 @@ static void receive_confused(struct sim *s, struct msg *m)
         snprintf(failed.failed.reason, sizeof(failed.failed.reason),
                  "it fits nothing");
         say(s, &failed);
+        s->line.protests++;
     }
     msg_deinit(m);
 }
@@ -2117,6 +2118,7 @@ static void finish(struct sim *s)
     s->out->messages = s->line.messages;
     s->out->hits = s->line.plan ? line_hits(&s->line) : 0;
     memcpy(s->out->hit, s->line.hit, sizeof(s->out->hit));
+    s->out->protests = s->line.protests;
     s->out->processes = s->line.processes;
     s->out->trials = (uint32_t)s->history.trials;
     for (size_t i = 0; i < s->history.trials; i++)

@@ -176,7 +176,8 @@ struct sim_result {
     uint64_t messages;
     unsigned hits, processes;
     unsigned hit[LINE_FAULTS]; /* of each kind */
-    int64_t allocations;       /* that scarce.h counted */
+    unsigned protests;   /* of a process that made no sense of what it got */
+    int64_t allocations; /* that scarce.h counted */
     bool ran_out;
 };
 
