@@ -52,6 +52,8 @@ struct check {
     bool anew;         /* the strategy begins anew when it is resumed */
     uint32_t first;    /* first trial number of that beginning */
     unsigned named;    /* trials that texts named after such a one */
+    double answer_s;   /* as in the family: slices wait so long */
+    double waited_s;   /* that they did, since the start */
 };
 
 #define HOLDS(c, condition)                                                    \
@@ -165,6 +167,8 @@ static void check_end(struct check *c, const struct sim_result *r)
     const struct history_epoch *best = history_best_epoch(h);
 
     HOLDS(c, h->finished);
+    HOLDS(c, fabs(h->end.waiting_s - c->waited_s) <= 1e-9);
+    HOLDS(c, c->answer_s == 0 || h->end.waiting_s > c->answer_s);
     /* Killed after its last epoch, it trains none more. */
     HOLDS(c, history_epochs(h) <= c->max_epochs);
     for (size_t i = 0; i < h->searches && r->finish.status == RUN_FINISHED; i++)
@@ -196,6 +200,7 @@ static unsigned check_journal(const struct sim_family *f, uint64_t seed,
     struct check c = {.family = f->name,
                       .seed = seed,
                       .max_epochs = f->max_epochs,
+                      .answer_s = f->answer_s,
                       .first = 1};
     size_t n = json_array_size(journal);
 
@@ -211,6 +216,8 @@ static unsigned check_journal(const struct sim_family *f, uint64_t seed,
             record_from_json(json_array_get(journal, i), &record, NULL),
             ERR_OK);
         check_record(&c, &record);
+        if (record.kind == RECORD_SLICE_ENDED)
+            c.waited_s += record.slice_ended.waiting_s;
         assert_int_equal(history_apply(&c.h, &record), ERR_OK);
         record_deinit(&record);
     }
@@ -292,6 +299,10 @@ static void resume_after_kills_loses_and_repeats_nothing(void **state)
     f.ball = 0.1;
     f.moved = 0.1;
     f.moved_after = 4;
+    kill_family(&f, 20, 0);
+    f = plain;
+    f.name = "killed-waiting"; /* what it waited is counted over all resumes */
+    f.answer_s = 5e-3;
     kill_family(&f, 20, 0);
 }
 

@@ -76,6 +76,7 @@ enum err clockwork_init(struct board *c, const struct history *resume,
         return ERR_OK;
     k->next_clock = clock_after(resume);
     k->paused_s = history_paused(resume);
+    k->waited_s = history_waited(resume);
     return ERR_OK;
 }
 
@@ -211,17 +212,18 @@ double clockwork_first_clock_at(const struct board *c)
 
 /* The training system was idle from the end of the slice before to the end of
  * this one, but for what this one took. */
-void clockwork_slice_ended(struct board *c, bool idle, double work_s,
-                           double switch_s)
+double clockwork_slice_ended(struct board *c, bool idle, double work_s,
+                             double switch_s)
 {
     struct clockwork *k = c->clockwork;
     double wait = k->now_s - k->slice_end_s - work_s - switch_s;
 
     k->slice_end_s = k->paused ? NAN : k->now_s;
     if (!idle || isnan(wait))
-        return;
+        return 0;
     k->wait_s = fmax(wait, 0);
     k->waited_s += k->wait_s;
+    return k->wait_s;
 }
 
 double board_waited_s(const struct board *c)

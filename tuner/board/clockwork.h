@@ -64,9 +64,9 @@ double clockwork_first_clock_at(const struct board *c);
 
 /* A slice has ended that worked for @work_s and took @switch_s to begin.
  * @idle: none was out when it was sent, so that the training system had nothing
- * to do since the one before. */
-void clockwork_slice_ended(struct board *c, bool idle, double work_s,
-                           double switch_s);
+ * to do since the one before. Returns how long that was; 0: it is not known. */
+double clockwork_slice_ended(struct board *c, bool idle, double work_s,
+                             double switch_s);
 
 /* ---- pauses -------------------------------------------------------------- */
 

@@ -381,7 +381,7 @@ void slices_ended(struct board *c, const struct operation *op,
     r->staleness = m->staleness;
     s->switch_s[s->switches++ % SLICES_SWITCHES] = m->switch_s;
     s->clocks_run += m->clocks;
-    clockwork_slice_ended(c, op->idle, op->work_s, m->switch_s);
+    r->waiting_s = clockwork_slice_ended(c, op->idle, op->work_s, m->switch_s);
     b->slices--;
     s->out--;
     branches_settle(c, op->id);

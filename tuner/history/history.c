@@ -308,6 +308,7 @@ static void apply_finished(struct history *h, const struct record *r)
     h->finished = true;
     json_decref(h->end.last_words);
     h->end = r->run_finished;
+    h->waited_s = fmax(h->waited_s, h->end.waiting_s); /* of older journals */
     json_incref(h->end.last_words);
     history_suggestions_finish(h, r->at_s);
     memcpy(h->status_reason, r->run_finished.message, RECORD_TEXT_MAX);

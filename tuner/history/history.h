@@ -202,6 +202,7 @@ struct history {
     double paused_s;         /* in pauses that are over */
     double paused_at_s;      /* when the one that lasts began; NAN: none */
     double first_paused_s;   /* history_paused at the first clock */
+    double waited_s;         /* the training system, for the tuner */
     /* State that the user's commands come to. */
     bool pause_wanted, retune_wanted;
     struct record_limits limits;
@@ -456,6 +457,8 @@ uint32_t history_epochs(const struct history *h);
 
 /* Seconds that the run was paused, up to the latest record. */
 double history_paused(const struct history *h);
+/* Seconds that the training system waited for the tuner, in all. */
+double history_waited(const struct history *h);
 
 /* Cost of searching so far, the winners' own training left out. A search
  * that is open counts up to the latest record, but for the epochs of the

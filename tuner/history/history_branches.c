@@ -309,6 +309,7 @@ enum err history_apply_slice_ended(struct history *h, const struct record *r)
     if (!s && h->slices_dropped == 0)
         return ERR_FORMAT;
     h->clocks += e->clocks;
+    h->waited_s += e->waiting_s;
     if (b) {
         b->data_bytes += e->data_bytes;
         b->reads += e->reads;

@@ -31,6 +31,7 @@ static const struct json_field head[] = {
     {FIELD_OF(history, REAL, paused_s)},
     {FIELD_OF(history, REAL, paused_at_s)},
     {FIELD_OF(history, REAL, first_paused_s)},
+    {FIELD_OF(history, REAL, waited_s)},
     {FIELD_OF(history, U64, records)},
     {FIELD_WITHIN(history, U32, asking, 0, ASKING_COUNT - 1)},
     {FIELD_OF(history, TEXT, asking_reason)},

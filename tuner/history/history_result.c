@@ -77,6 +77,11 @@ uint32_t history_epochs(const struct history *h)
     return last ? last->e.epoch : 0;
 }
 
+double history_waited(const struct history *h)
+{
+    return h->waited_s;
+}
+
 double history_paused(const struct history *h)
 {
     return h->paused_s + (isnan(h->paused_at_s) ? 0 : h->at_s - h->paused_at_s);

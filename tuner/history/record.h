@@ -210,8 +210,8 @@ struct record_run_finished {
                          * adds them. */
     uint32_t last_words_node; /* of several, whose they are; UINT32_MAX: of the
                                * only one */
-    double waiting_s; /* that nothing ran: the training system waited for the
-                       * tuner, from the first clock on */
+    double waiting_s; /* of all slices, what nothing ran before them; since the
+                       * last resume in journals that are older */
 };
 
 /* The run goes on from a snapshot: all branches that lived are lost, and what
@@ -395,6 +395,8 @@ struct record_slice_ended {
     /* Over all nodes, as in `done`; 0 in journals that are older. */
     uint64_t data_bytes, reads;
     double staleness;
+    double waiting_s; /* that nothing ran before it: the training system waited
+                       * for the tuner */
 };
 
 /* Consecutive windows of one branch, at most RECORD_WINDOWS_MAX. */

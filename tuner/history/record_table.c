@@ -297,6 +297,7 @@ static const struct json_field slice_ended[] = {
     {FIELD_OF(record_slice_ended, U64, data_bytes), .optional = true},
     {FIELD_OF(record_slice_ended, U64, reads), .optional = true},
     {FIELD_OF(record_slice_ended, REAL, staleness), .optional = true},
+    {FIELD_OF(record_slice_ended, REAL, waiting_s), .optional = true},
     {.name = NULL},
 };
 
