@@ -399,6 +399,36 @@ MLT_API int mlt_get_rows(struct mlt_worker *w, mlt_table table, size_t n,
 MLT_API void mlt_inc_rows(struct mlt_worker *w, mlt_table table, size_t n,
                           const uint64_t rows[], const void *deltas);
 
+/* The batched get in two steps: begin sends for the rows that have to be
+ * fetched and returns at once; wait gives all n pointers, as mlt_get_rows would
+ * now, and waits for what has not come. Between the two the worker does what it
+ * likes; other reads go ahead of the batch. At most MLT_GETS_MAX batches of a
+ * worker are under way; they may be waited for in any order.
+ *
+ * @rows[n], of a shared or exclusive table: copied. @batch: its number, never
+ * the same twice. The end of the table's clock (of all, or its own), and of the
+ * run, drops batches that were not waited for.
+ *
+ *     uint64_t batch[2];
+ *
+ *     mlt_get_rows_begin(w, t, N, first, &batch[0]);
+ *     mlt_get_rows_begin(w, t, N, second, &batch[1]);
+ *     prepare(samples);             // while they travel
+ *     if (mlt_get_rows_wait(w, batch[0], row))
+ *         return 1;
+ *     learn(row);                   // while the others do
+ *     if (mlt_get_rows_wait(w, batch[1], row))
+ *         return 1;
+ *
+ * Errors of begin, with nothing begun: so many are under way, out of memory. Of
+ * wait: no such batch, as it was waited for already or was dropped; those of
+ * mlt_get_rows, and the batch is dropped then. */
+enum { MLT_GETS_MAX = 8 };
+MLT_API int mlt_get_rows_begin(struct mlt_worker *w, mlt_table table, size_t n,
+                               const uint64_t rows[], uint64_t *batch);
+MLT_API int mlt_get_rows_wait(struct mlt_worker *w, uint64_t batch,
+                              const void *out[]);
+
 /* Row for reading and writing in place. MLT_EXCLUSIVE: the caller owns it
  * (asserted). MLT_LOCAL: the caller's own. The chunk is made private first. */
 MLT_API void *mlt_row(struct mlt_worker *w, mlt_table table, uint64_t row);

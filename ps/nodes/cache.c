@@ -28,6 +28,7 @@ static void free_worker(const struct cache *c, struct cache_worker *w)
     mem_free(w->early_row);
     mem_free(w->asked);
     mem_free(w->asks);
+    mem_free(w->at);
     mem_free(w->read);
     mem_free(w->left);
     mem_free(w->basis);
@@ -71,6 +72,7 @@ static enum err init_table(struct cache *c, uint32_t index)
     t->shared = t->t->access == MLT_SHARED;
     t->readable = t->t->access != MLT_LOCAL;
     t->own_clock = t->t->flags & MLT_OWN_CLOCK;
+    t->in_place = !t->shared || c->opt.consistency->barrier;
     t->early = t->shared && !c->opt.consistency->barrier &&
                !(t->t->flags & MLT_READ_MY_WRITES);
     if (!t->readable)
@@ -128,9 +130,13 @@ static enum err init_worker(const struct cache *c, struct cache_worker *w)
         mem_calloc((size_t)c->opt.nodes * tables, sizeof(*w->early_row));
     w->asked = mem_calloc(tables, sizeof(*w->asked));
     w->asks = mem_calloc(c->opt.nodes, sizeof(*w->asks));
+    w->at =
+        mem_calloc((size_t)c->opt.nodes * CACHE_BATCHES_MAX, sizeof(*w->at));
     if (!w->extra || !w->ended || !w->cursor || !w->early_table ||
-        !w->early_row || !w->asked || !w->asks)
+        !w->early_row || !w->asked || !w->asks || !w->at)
         return ERR_NOMEM;
+    for (uint32_t i = 0; i < CACHE_BATCHES_MAX; i++)
+        w->batch[i].at = w->at + (size_t)i * c->opt.nodes;
     for (uint32_t t = 0; t < tables; t++)
         if (c->table[t].readable &&
             rowset_init(&w->asked[t], c->table[t].t->rows) != ERR_OK)
@@ -157,7 +163,7 @@ static enum err init_parts(struct cache *c)
         struct cache_node *n = &c->node[i];
 
         n->clock = mem_calloc(o->tables, sizeof(*n->clock));
-        n->want = mem_calloc(SHARD_READS_MAX, sizeof(*n->want));
+        n->want = mem_calloc(o->reads_max, sizeof(*n->want));
         if (!n->clock || !n->want)
             return ERR_NOMEM;
     }
@@ -175,12 +181,15 @@ enum err cache_new(const struct cache_options *opt, struct cache **out)
 
     assert(opt->consistency && opt->table);
     if (opt->nodes < 1 || opt->nodes > SHARD_NODES_MAX || opt->workers < 1 ||
-        opt->tables < 1 || opt->node >= opt->nodes)
+        opt->workers > UINT16_MAX || opt->tables < 1 ||
+        opt->node >= opt->nodes || opt->reads_max > SHARD_READS_MAX)
         return ERR_INVAL;
     c = mem_calloc(1, sizeof(*c));
     if (!c)
         return ERR_NOMEM;
     c->opt = *opt;
+    if (!opt->reads_max)
+        c->opt.reads_max = SHARD_READS_MAX;
     err = init_parts(c);
     if (err)
         cache_free(c);
@@ -291,8 +300,7 @@ bool cache_begun(const struct cache *c)
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* The oldest clock that a copy may have for this worker. */
-static int64_t needed(const struct cache *c, uint32_t worker, uint32_t table)
+int64_t cache_needed(const struct cache *c, uint32_t worker, uint32_t table)
 {
     struct worker_status status = {.clock = cache_clock(c, worker, table),
                                    .available = true};
@@ -300,43 +308,6 @@ static int64_t needed(const struct cache *c, uint32_t worker, uint32_t table)
         .worker = &status, .workers = 1, .staleness = c->staleness};
 
     return c->opt.consistency->needs(&view);
-}
-
-/* Whether a read of the row is under way that will be answered no later than
- * one of this worker's would be. Another's need not be enough: the shard lets
- * it wait as long as its own worker is too far ahead, and it may be this very
- * worker that all wait for. */
-static bool is_asked(const struct cache *c, uint32_t worker, uint32_t table,
-                     uint64_t row)
-{
-    int64_t clock = cache_clock(c, worker, table);
-
-    for (uint32_t i = 0; i < c->opt.workers; i++) {
-        const struct cache_worker *w = &c->worker[i];
-
-        if (rowset_has(&w->asked[table], row) &&
-            (w->drained || cache_clock(c, i, table) <= clock))
-            return true;
-    }
-    return false;
-}
-
-/* Each worker has its part of what may be under way: one that is ahead may have
- * to wait for all of its rows until another of this node has had its own. */
-static void ask(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
-                uint32_t node)
-{
-    struct cache_node *n = &c->node[node];
-    uint32_t *asks = &c->worker[worker].asks[node];
-
-    if (*asks >= SHARD_READS_MAX / c->opt.workers ||
-        is_asked(c, worker, table, row))
-        return;
-    rowset_add(&c->worker[worker].asked[table], row);
-    ++*asks;
-    n->asked++;
-    n->want[n->wants++] = (struct want){table, worker, row};
-    c->stats.asked++;
 }
 
 /* The worker's updates are computed on the last that it read before: while it
@@ -357,6 +328,17 @@ static void note_version(const struct cache *c, uint32_t worker, uint32_t table,
     w->basis[table][slot] = t->version[slot];
 }
 
+int64_t cache_holds(const struct cache *c, uint32_t table, uint64_t row)
+{
+    const struct cache_table *t = &c->table[table];
+    int64_t held = cache_held(t, row), pushed;
+
+    if (held < c->base || !c->opt.consistency->pushes || !t->shared)
+        return held;
+    pushed = c->node[cache_node_of(c, table, row)].clock[table];
+    return pushed > held ? pushed : held;
+}
+
 const void *cache_place(const struct cache *c, uint32_t table, uint64_t row)
 {
     const struct cache_table *t = &c->table[table];
@@ -368,7 +350,6 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
                 void *out, int64_t *clock)
 {
     struct cache_table *t = &c->table[table];
-    uint32_t node;
     int64_t held;
 
     assert(worker < c->opt.workers && table < c->opt.tables && t->readable);
@@ -377,31 +358,32 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
            (c->worker[worker].ends != FRAME_ALL_TABLES &&
             c->worker[worker].ends != table));
     assert(!t->own_clock || c->worker[worker].extra[table] == 0);
-    node = cache_node_of(c, table, row);
-    held = cache_held(t, row);
-    if (held >= c->base) { /* of this slice */
-        if (c->opt.consistency->pushes && t->shared &&
-            c->node[node].clock[table] > held)
-            held = c->node[node].clock[table];
-        if (held >= needed(c, worker, table)) {
-            if (out)
-                memcpy(out, cache_place(c, table, row), t->t->value_bytes);
-            if (clock)
-                *clock = held;
-            c->stats.hits++;
-            if (t->versions)
-                note_version(c, worker, table, row);
-            if (c->opt.consistency->bounds)
-                staleness_add(&c->seen,
-                              held - 1 - cache_clock(c, worker, table));
-            return true;
-        }
+    held = cache_holds(c, table, row);
+    if (held < c->base || held < cache_needed(c, worker, table)) {
+        cache_ask(c, worker, table, row, 0);
+        return false;
     }
-    ask(c, worker, table, row, node);
-    return false;
+    if (out)
+        memcpy(out, cache_place(c, table, row), t->t->value_bytes);
+    if (clock)
+        *clock = held;
+    c->stats.hits++;
+    if (t->versions)
+        note_version(c, worker, table, row);
+    if (c->opt.consistency->bounds)
+        staleness_add(&c->seen, held - 1 - cache_clock(c, worker, table));
+    return true;
 }
 
 /* ---- clocks -------------------------------------------------------------- */
+
+static bool has_batches(const struct cache_worker *w, uint32_t table)
+{
+    for (uint32_t i = 0; i < w->batches; i++)
+        if (table == FRAME_ALL_TABLES || w->batch[i].table == table)
+            return true;
+    return false;
+}
 
 /* Tables whose own clock was ended before are at this clock already. */
 static void count_clock(const struct cache *c, struct cache_worker *w,
@@ -424,6 +406,7 @@ void cache_end_clock(struct cache *c, uint32_t worker, uint32_t table,
     struct cache_worker *w = &c->worker[worker];
 
     assert(worker < c->opt.workers && !w->drained && w->sending == 0);
+    assert(!has_batches(w, table));
     w->ends = table;
     for (uint32_t t = 0; t < c->opt.tables; t++)
         w->ended[t] = c->table[t].own_clock && w->extra[t] > 0;
@@ -471,7 +454,7 @@ static void forget_wants(struct cache *c, uint32_t worker, uint32_t node)
 void cache_drain(struct cache *c, uint32_t worker)
 {
     assert(worker < c->opt.workers && cache_sent(c, worker));
-    assert(!c->worker[worker].drained);
+    assert(!c->worker[worker].drained && c->worker[worker].batches == 0);
     c->worker[worker].drained = true;
     c->worker[worker].drain_slice = c->slice;
     for (uint32_t i = 0; i < c->opt.nodes; i++) {

@@ -18,6 +18,10 @@
  * - A row that is under way for a worker is not asked for again, unless by one
  *   that is behind it (and would be answered earlier); at most SHARD_READS_MAX
  *   rows are under way to a shard, and of one worker its part of them.
+ * - A batch is rows that a worker will read later in its clock. They are asked
+ *   for in order, as others of the worker's come, up to CACHE_BATCH_QUARTERS
+ *   quarters of its part: so that a read that is waited for finds room, and
+ *   leaves first.
  * - Of a table whose rule revises, rows come with versions, and a worker's sums
  *   leave with those that it read first in the clock, or first after a part of
  *   the sum had left early (none for a row that it did not read). So what it
@@ -65,11 +69,17 @@ struct cache_options {
     /* Copies of tables of at most so many bytes of values have room for all
      * rows at once, as update_init has it. */
     uint64_t dense_bytes;
+    /* Rows under way to a shard, at most SHARD_READS_MAX; 0: as many. */
+    uint32_t reads_max;
 };
 
 struct cache;
 
-enum { CACHE_EARLY_ROWS = 4096 };
+enum {
+    CACHE_EARLY_ROWS = 4096,
+    CACHE_BATCHES_MAX = MLT_GETS_MAX, /* of a worker */
+    CACHE_BATCH_QUARTERS = 3
+};
 
 /* Errors: ERR_INVAL, ERR_NOMEM. */
 enum err cache_new(const struct cache_options *opt, struct cache **out);
@@ -95,6 +105,17 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
  * copy). Under barriers it stays as it is until the worker ends its clock. Any
  * thread may ask, while the owner takes other rows in. */
 const void *cache_place(const struct cache *c, uint32_t table, uint64_t row);
+
+/* Batch @batch begins, of rows that the worker may read now: as many as may be
+ * are asked for, the others when answers come. The worker has fewer than
+ * CACHE_BATCHES_MAX, and none of that number. @row[n]: as the application names
+ * them (struct table.number), borrowed until cache_fetch_end. */
+void cache_fetch(struct cache *c, uint32_t worker, uint64_t batch,
+                 uint32_t table, size_t n, const uint64_t row[]);
+
+/* No more of the batch is asked for; what is under way of it is a read like any
+ * other. Before the worker ends the table's clock, or drains. */
+void cache_fetch_end(struct cache *c, uint32_t worker, uint64_t batch);
 
 /* Ends a clock of @table or of all (FRAME_ALL_TABLES); @seconds it took. Then
  * it waits for cache_sent, clears its buffers of those tables, and waits for

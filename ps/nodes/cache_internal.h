@@ -13,6 +13,7 @@ struct cache_table {
     bool shared;
     bool readable;       /* shared or exclusive */
     bool own_clock;      /* MLT_OWN_CLOCK */
+    bool in_place;       /* this node's rows are read where they are */
     bool early;          /* its sums may leave before the clock ends */
     struct slots slots;  /* of the rows that ever came; the arrays below are
                           * reserved for all */
@@ -37,6 +38,15 @@ struct cache_cursor {
     struct update_walk walk;
 };
 
+/* Rows that the worker will read in this clock. */
+struct cache_batch {
+    uint64_t number;
+    const uint64_t *row; /* [n] borrowed */
+    size_t n;
+    size_t *at; /* [nodes] of each shard, those before are here or asked for */
+    uint32_t table;
+};
+
 struct cache_worker {
     int64_t all, *extra; /* clocks; extra[tables] */
     uint32_t ends;       /* what clock it is ending: a table's, or all */
@@ -53,6 +63,9 @@ struct cache_worker {
     uint64_t drain_slice; /* that it drained in */
     struct rowset *asked; /* [tables] its reads under way or about to be sent */
     uint32_t *asks;       /* [nodes] how many these are, of each shard */
+    struct cache_batch batch[CACHE_BATCHES_MAX]; /* [batches] as they began */
+    uint32_t batches;
+    size_t *at; /* all of theirs */
     /* Where rows have versions, [tables]: rows that it has read in this clock,
      * those of them of which a sum has left early since, and [slot] the
      * versions that it read first. */
@@ -61,7 +74,9 @@ struct cache_worker {
 };
 
 struct want {
-    uint32_t table, worker;
+    uint32_t table;
+    uint16_t worker;
+    uint16_t batch; /* the mark of that which it is of; 0: it is waited for */
     uint64_t row;
 };
 
@@ -74,7 +89,9 @@ struct cache_stream {
 struct cache_node {
     struct want *want; /* [wants] reads to be sent; room for all that may be */
     uint32_t wants;
-    uint32_t asked;      /* rows under way or wanted, at most SHARD_READS_MAX */
+    uint32_t passed;     /* frames of reads since the last of a batch, at most
+                          * CACHE_PASSED_MAX */
+    uint32_t asked;      /* rows under way or wanted, at most opt.reads_max */
     int64_t *clock;      /* [tables] what the shard has applied */
     uint64_t row_frames; /* FRAME_ROWS taken in this slice */
     uint32_t turn;       /* worker whose updates go next */
@@ -109,6 +126,37 @@ struct cache {
 
 /* Gives up the reads that were under way; the shards have said nothing yet. */
 void cache_enter_slice(struct cache *c, uint64_t slice);
+
+/* The clock below which the copy of a row holds everything; below c->base:
+ * there is none of this slice. */
+int64_t cache_holds(const struct cache *c, uint32_t table, uint64_t row);
+
+/* The oldest clock that a copy may have for this worker. */
+int64_t cache_needed(const struct cache *c, uint32_t worker, uint32_t table);
+
+/* ---- cache_reads.c: reads and batches of them -----------------------------
+ */
+
+enum { CACHE_PASSED_MAX = 3 };
+
+/* Asks for a row unless that is asked for, or too many are. @batch: 0, or the
+ * mark of the batch that it is of. */
+void cache_ask(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
+               uint16_t batch);
+
+/* An answer of a shard has come: the worker's batches go on. */
+void cache_fetch_more(struct cache *c, uint32_t worker, uint32_t node);
+
+/* The row that is to be asked for next, of those that may be; n->wants: none.
+ * One that is waited for goes ahead of those of batches; but after
+ * CACHE_PASSED_MAX frames the oldest is next, until a batch has had its turn.
+ */
+uint32_t cache_first_want(const struct cache *c, uint32_t node);
+
+/* Wanted row @first, and the others of its worker and table and, if it is of a
+ * batch, of that. */
+size_t cache_send_reads(struct cache *c, uint32_t node, uint32_t first,
+                        unsigned char *bytes, size_t room);
 
 static inline void cache_forget_read(struct cache_worker *w, uint32_t table)
 {

@@ -73,6 +73,8 @@ static enum err take_rows(struct cache *c, const struct frame *f,
     }
     c->node[f->from].row_frames++;
     c->stats.answers += f->count;
+    if (answer)
+        cache_fetch_more(c, self, f->from);
     return ERR_OK;
 }
 
@@ -195,46 +197,6 @@ static size_t send_clock(struct cache *c, uint32_t worker, uint32_t node,
     return frame_end(&writer);
 }
 
-/* The first row that is wanted and may be asked for; n->wants: none. The shard
- * is to know of a worker's clock first: one that has ended it may wait with
- * sums. */
-static uint32_t first_want(const struct cache *c, uint32_t node)
-{
-    const struct cache_node *n = &c->node[node];
-    uint32_t i = 0;
-
-    while (i < n->wants && c->worker[n->want[i].worker].cursor[node].busy)
-        i++;
-    return i;
-}
-
-/* Wanted row @first, and the others of its worker and table. */
-static size_t send_reads(struct cache *c, struct cache_node *n, uint32_t first,
-                         unsigned char *bytes, size_t room)
-{
-    struct want like = n->want[first];
-    struct frame f = {.kind = FRAME_READ,
-                      .flags = frame_flags_of(c->table[like.table].t->rows) |
-                               (c->opt.half ? FRAME_HALF : 0),
-                      .slice = c->slice,
-                      .table = like.table,
-                      .worker = c->opt.node * c->opt.workers + like.worker,
-                      .clock = cache_clock(c, like.worker, like.table)};
-    struct frame_writer w;
-    uint32_t kept = first;
-
-    frame_begin(&w, &f, bytes, room);
-    for (uint32_t i = first; i < n->wants; i++) {
-        struct want want = n->want[i];
-        bool same = want.table == like.table && want.worker == like.worker;
-
-        if (!same || !frame_add(&w, want.row, NULL))
-            n->want[kept++] = want;
-    }
-    n->wants = kept;
-    return frame_end(&w);
-}
-
 static size_t send_drain(struct cache *c, uint32_t worker, uint32_t node,
                          unsigned char *bytes, size_t room)
 {
@@ -302,9 +264,9 @@ size_t cache_next(struct cache *c, uint32_t node, unsigned char *bytes,
         pass_turn(c, n, worker, node);
         return size;
     }
-    want = first_want(c, node);
+    want = cache_first_want(c, node);
     if (want < n->wants)
-        return send_reads(c, n, want, bytes, room);
+        return cache_send_reads(c, node, want, bytes, room);
     worker = next_worker(c, node, true, &next);
     if (worker == UINT32_MAX)
         return 0;
@@ -317,7 +279,7 @@ bool cache_has_next(const struct cache *c, uint32_t node)
     enum cache_next_sums next;
 
     assert(node < c->opt.nodes);
-    return first_want(c, node) < c->node[node].wants ||
+    return cache_first_want(c, node) < c->node[node].wants ||
            next_worker(c, node, false, &next) < c->opt.workers ||
            next_worker(c, node, true, &next) < c->opt.workers;
 }

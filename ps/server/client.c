@@ -239,6 +239,42 @@ int mlt_get_rows(struct mlt_worker *w, mlt_table table, size_t n,
     return ERR_OK;
 }
 
+/* ---- batches that begin before they are waited for ----------------------- */
+
+int mlt_get_rows_begin(struct mlt_worker *w, mlt_table table, size_t n,
+                       const uint64_t rows[], uint64_t *batch)
+{
+    struct worker_view *v = view_of(w, table, 0);
+    struct peers *peers = w->ps->peers;
+    const struct get_batch *b;
+    enum err err;
+
+    if (v->table->access == MLT_LOCAL || v->on_device)
+        bad_access(v, "mlt_get_rows_begin");
+    for (size_t i = 0; i < n; i++)
+        if (!LIKELY(rows[i] < v->rows))
+            bad_row(w, table, rows[i]);
+    err = batches_begin(&w->batches, table, n, rows, &b);
+    if (err)
+        return err;
+    *batch = b->number;
+    if (peers)
+        peers->ops->begin_batch(peers, w, v, b);
+    return ERR_OK;
+}
+
+int mlt_get_rows_wait(struct mlt_worker *w, uint64_t batch, const void *out[])
+{
+    const struct get_batch *b = batches_find(&w->batches, batch);
+    struct get_batch rows;
+
+    if (!b)
+        return ERR_NOENT;
+    rows = *b;
+    clock_end_batch(w, b);
+    return mlt_get_rows(w, rows.table, rows.n, rows.rows, out);
+}
+
 /* ---- updating ------------------------------------------------------------ */
 
 static inline unsigned char *own_row(struct mlt_worker *w,

@@ -225,10 +225,29 @@ static int end_all(struct mlt_worker *w, mlt_table table)
     return err;
 }
 
+void clock_end_batch(struct mlt_worker *w, const struct get_batch *b)
+{
+    struct peers *peers = w->ps->peers;
+
+    if (peers)
+        peers->ops->end_batch(peers, w, b->number);
+    batches_end(&w->batches, b);
+}
+
+static void drop_batches(struct mlt_worker *w, mlt_table table)
+{
+    mlt_table of = table == WORKER_ALL_TABLES ? BATCHES_ALL_TABLES : table;
+    const struct get_batch *b;
+
+    while ((b = batches_of(&w->batches, of)))
+        clock_end_batch(w, b);
+}
+
 int clock_end(struct mlt_worker *w, mlt_table table)
 {
     if (runtime_self() != w)
         ps_misuse("mlt_clock by a thread that is not this worker's");
+    drop_batches(w, table);
     if (runtime_failed(w->ps))
         return ERR_CANCELED;
     if (w->ps->device &&
@@ -269,6 +288,7 @@ void clock_finish(struct mlt_worker *w)
 {
     struct mlt_ps *ps = w->ps;
 
+    drop_batches(w, WORKER_ALL_TABLES);
     if (runtime_failed(ps) == 0)
         assert_nothing_pending(w);
     runtime_back(w);

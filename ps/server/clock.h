@@ -10,6 +10,9 @@
 /* Ends a clock of @table (or WORKER_ALL_TABLES). 0 or the run's error. */
 int clock_end(struct mlt_worker *w, mlt_table table);
 
+/* A batch of the worker's is over, waited for or not. */
+void clock_end_batch(struct mlt_worker *w, const struct get_batch *b);
+
 /* The worker's run is over. */
 void clock_finish(struct mlt_worker *w);
 

@@ -96,6 +96,13 @@ struct peers_ops {
                     struct worker_view *v, size_t n, const uint64_t rows[],
                     const void *out[]);
 
+    /* A batch of the worker begins; ends, before the table's clock and the run
+     * do. Its rows are borrowed until then. */
+    void (*begin_batch)(struct peers *p, struct mlt_worker *w,
+                        struct worker_view *v, const struct get_batch *b);
+    void (*end_batch)(struct peers *p, const struct mlt_worker *w,
+                      uint64_t number);
+
     /* There is room for rows that need not leave yet: some of the worker's
      * leave. It holds no pointer into its update buffers. */
     void (*offer)(struct peers *p, struct mlt_worker *w);

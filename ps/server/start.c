@@ -354,6 +354,7 @@ static void free_worker(struct mlt_worker *w)
         free_view(&w->view[t]);
     mem_free(w->view);
     mem_free(w->extra);
+    batches_deinit(&w->batches);
     store_free(w->store);
 }
 

@@ -17,6 +17,7 @@
 #include "ps/rows/prefetch_list.h"
 #include "ps/rows/table.h"
 #include "ps/rows/update.h"
+#include "ps/server/batches.h"
 #include "ps/server/ps.h"
 #include "ps/server/stripe.h"
 
@@ -106,6 +107,8 @@ struct mlt_worker {
     uint64_t tasks;   /* those of which task_s is the mean */
     bool finished;    /* read by others between the phases of a barrier */
     mlt_table ends;   /* the clock it ends: a table's, or WORKER_ALL_TABLES */
+
+    struct batches batches;
 
     /* Of users' models, under mlt_ps.asking: one more than the table that it
      * waits to read, or 0; it has begun its clock (its own thread resets it).

@@ -201,6 +201,10 @@ void comm_pace_traffic(const struct comm *c, struct ps_traffic *out);
 int comm_enter(struct peers *p, struct mlt_worker *w);
 int comm_get_rows(struct peers *p, struct mlt_worker *w, struct worker_view *v,
                   size_t n, const uint64_t rows[], const void *out[]);
+void comm_begin_batch(struct peers *p, struct mlt_worker *w,
+                      struct worker_view *v, const struct get_batch *b);
+void comm_end_batch(struct peers *p, const struct mlt_worker *w,
+                    uint64_t number);
 int comm_end_clock(struct peers *p, struct mlt_worker *w, mlt_table table);
 int comm_end_early(struct peers *p, struct mlt_worker *w, mlt_table table);
 void comm_finish(struct peers *p, struct mlt_worker *w);

@@ -220,6 +220,15 @@ static bool asks_anew(struct comm *c, struct mlt_worker *w,
     return cache_stats(c->cache).asked != asked;
 }
 
+/* The first read of a clock lists what is known. */
+static void list_known(struct comm *c, const struct mlt_worker *w,
+                       struct worker_view *v)
+{
+    if (v->known && v->known->clock != w->own_clock)
+        prefetch_list_begin(v->known, w->part, w->own_clock,
+                            held_since(c, w, v), &v->slots, v->held);
+}
+
 static int fetch(struct comm *c, struct mlt_worker *w, struct worker_view *v,
                  size_t n, const uint64_t rows[], const void *out[])
 {
@@ -228,9 +237,7 @@ static int fetch(struct comm *c, struct mlt_worker *w, struct worker_view *v,
     int err;
 
     comm_lock(c);
-    if (k && k->clock != w->own_clock)
-        prefetch_list_begin(k, w->part, w->own_clock, held_since(c, w, v),
-                            &v->slots, v->held);
+    list_known(c, w, v);
     while (!(err = run_error(c)) && send_for(c, w, v, n, rows, out)) {
         if (asks_anew(c, w, v, n, rows, out, &missing))
             continue;
@@ -264,6 +271,33 @@ int comm_get_rows(struct peers *p, struct mlt_worker *w, struct worker_view *v,
         missing += !out[i];
     }
     return missing ? fetch(c, w, v, n, rows, out) : ERR_OK;
+}
+
+/* The batch leaves ahead of what else is known. */
+void comm_begin_batch(struct peers *p, struct mlt_worker *w,
+                      struct worker_view *v, const struct get_batch *b)
+{
+    struct comm *c = comm_of(p);
+
+    comm_lock(c);
+    cache_fetch(c->cache, w->index, b->number, b->table, b->n, b->rows);
+    say(c);
+    list_known(c, w, v);
+    if (v->known && v->known->waits && !run_error(c)) {
+        read_known(c, w, v);
+        say(c);
+    }
+    comm_unlock(c);
+}
+
+void comm_end_batch(struct peers *p, const struct mlt_worker *w,
+                    uint64_t number)
+{
+    struct comm *c = comm_of(p);
+
+    comm_lock(c);
+    cache_fetch_end(c->cache, w->index, number);
+    comm_unlock(c);
 }
 
 /* ---- clocks -------------------------------------------------------------- */

@@ -97,6 +97,36 @@ class Rows(Base):
         self.assertEqual(second[2].tolist(), [0, 0, 8, 0])
         self.assertEqual(first[3], np.int32)
 
+    def test_batches_in_two_steps(self):
+        """What is begun gives what get() would, in any order; once, in its
+        clock; and no more than eight at a time."""
+        server = self.server(2, update_rule="add")
+        table = server.table("t", 100, 2, type="f64")
+        server.start()
+
+        def work(w):
+            w.inc(table, range(100), [[r, 1] for r in range(100)])
+            w.clock()
+            batches = [w.begin(table, np.arange(i, 100, 3)) for i in range(8)]
+            with self.assertRaisesRegex(ps.PsError, "limit"):
+                w.begin(table, [0])
+            for i in (3, 0, 7):
+                rows = list(range(i, 100, 3))
+                self.assertEqual(batches[i].wait().tolist(),
+                                 [[2 * r, 2] for r in rows])
+            with self.assertRaisesRegex(RuntimeError, "waited for"):
+                batches[3].wait()
+            self.assertEqual(w.begin(table, np.arange(0)).wait().shape, (0, 2))
+            with self.assertRaises(IndexError):
+                w.begin(table, [100])
+            w.clock()
+            with self.assertRaisesRegex(RuntimeError, "clock has ended"):
+                batches[1].wait()
+            return w.begin(table, [5])
+        left, _ = server.run(work)
+        with self.assertRaisesRegex(RuntimeError, "thread"):
+            left.wait()
+
     def test_rows_are_in_place_until_the_clock(self):
         """What is read is the server's memory, and cannot be written; what is
         written in place cannot be any more when its clock has ended."""

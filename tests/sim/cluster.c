@@ -28,7 +28,25 @@ enum {
     BRANCHES_MAX = ORACLE_BRANCHES_MAX - 1
 };
 
-enum phase { WAITS_TO_BEGIN, WORKS, WAITS_TO_READ, WAITS_TO_SEND, WAITS, GONE };
+enum phase {
+    WAITS_TO_BEGIN,
+    WORKS,
+    WAITS_TO_READ,
+    WAITS_FOR_BATCH,
+    WAITS_TO_SEND,
+    WAITS,
+    GONE
+};
+
+enum { BATCH_ROWS = 40 };
+
+/* Rows that a worker has begun to fetch (or waits for, without a number). */
+struct sim_batch {
+    uint64_t number;
+    uint32_t table;
+    size_t n;
+    uint64_t row[BATCH_ROWS]; /* those that it had are none */
+};
 
 struct sim_worker {
     uint32_t index; /* over all nodes */
@@ -39,7 +57,10 @@ struct sim_worker {
     int ended;       /* in this slice */
     uint32_t table;  /* read that it waits for; table whose clock it ends */
     uint64_t row;
-    double slow; /* factor of its work */
+    double slow;                               /* factor of its work */
+    struct sim_batch batch[CACHE_BATCHES_MAX]; /* of number 0: none */
+    struct sim_batch waits_for;
+    uint64_t batches; /* that it began */
     struct update update[ORACLE_TABLES];
 };
 
@@ -82,7 +103,7 @@ struct cluster {
     double now;
     uint32_t nodes, workers, all_workers;
     uint64_t run;
-    bool half, calm;
+    bool half, calm, batches;
     double budget; /* bytes a second of each node; 0: none */
     enum priority priority;
     int staleness;
@@ -494,13 +515,92 @@ static uint32_t owner_of_read(const struct cluster *c,
     return shard_of(&c->table[w->table], c->nodes, c->workers, w->row);
 }
 
+/* Of as many as workers of this cluster have at a time. */
+static struct sim_batch *some_batch(struct cluster *c, struct sim_worker *w)
+{
+    return &w->batch[below(c, 1 + rng_mix(c->seed, 20) % CACHE_BATCHES_MAX)];
+}
+
+static void begin_batch(struct cluster *c, struct sim_node *n,
+                        struct sim_worker *w, struct sim_batch *b)
+{
+    b->number = ++w->batches;
+    b->table = some_table(c, w);
+    b->n = below(c, BATCH_ROWS + 1);
+    for (size_t i = 0; i < b->n; i++)
+        b->row[i] = below(c, c->table[b->table].rows);
+    cache_fetch(n->cache, (uint32_t)(w - n->worker), b->number, b->table, b->n,
+                b->row);
+    c->out->batches++;
+    for (uint32_t i = 0; i < c->nodes; i++)
+        pump(c, n->index, i);
+}
+
+/* Its rows are the worker's own again. */
+static void end_batch(struct sim_node *n, struct sim_worker *w,
+                      struct sim_batch *b)
+{
+    cache_fetch_end(n->cache, (uint32_t)(w - n->worker), b->number);
+    memset(b, 0xff, sizeof(*b));
+    b->number = 0;
+}
+
+static void drop_batches(struct sim_node *n, struct sim_worker *w)
+{
+    for (int i = 0; i < CACHE_BATCHES_MAX; i++)
+        if (w->batch[i].number &&
+            (w->table == FRAME_ALL_TABLES || w->batch[i].table == w->table))
+            end_batch(n, w, &w->batch[i]);
+}
+
+/* All the rows that it waits for; false while some are missing. */
+static bool try_batch(struct cluster *c, struct sim_node *n,
+                      struct sim_worker *w)
+{
+    struct sim_batch *b = &w->waits_for;
+    size_t missing = 0;
+
+    w->table = b->table;
+    for (size_t i = 0; i < b->n; i++) {
+        w->row = b->row[i];
+        if (!try_read(c, n, w))
+            b->row[missing++] = w->row;
+    }
+    b->n = missing;
+    for (uint32_t i = 0; i < c->nodes && missing; i++)
+        pump(c, n->index, i);
+    return missing == 0;
+}
+
+/* Begins a batch or waits for one. False: it has to. */
+static bool act_on_batch(struct cluster *c, struct sim_node *n,
+                         struct sim_worker *w)
+{
+    struct sim_batch *b = some_batch(c, w);
+
+    if (!b->number) {
+        begin_batch(c, n, w, b);
+        return true;
+    }
+    w->waits_for = *b;
+    end_batch(n, w, b);
+    if (try_batch(c, n, w))
+        return true;
+    c->out->batches_waited++;
+    w->phase = WAITS_FOR_BATCH;
+    return false;
+}
+
 /* Steps of a worker while it computes. */
 static void act(struct cluster *c, struct sim_node *n, struct sim_worker *w)
 {
     bool writes = c->oracle.branch[c->oracle.active].type != BRANCH_KEPT;
 
     w->actions--;
-    if (writes && chance(c, 0.5)) {
+    if (c->batches && chance(c, 0.25)) {
+        if (!act_on_batch(c, n, w))
+            return;
+    } else if (writes && chance(c, 0.5)) {
         add_something(c, w);
         if (chance(c, 0.3))
             hand_over(c, n, (uint32_t)(w - n->worker));
@@ -541,6 +641,7 @@ static void end_clock(struct cluster *c, struct sim_node *n,
     if (w->table != FRAME_ALL_TABLES &&
         !(c->table[w->table].flags & MLT_OWN_CLOCK))
         c->lifted = c->slice;
+    drop_batches(n, w);
     cache_end_clock(n->cache, (uint32_t)(w - n->worker), w->table, 1e-3);
     oracle_end_clock(&c->oracle, w->index, w->table);
     w->phase = WAITS_TO_SEND;
@@ -584,6 +685,11 @@ static bool go_on(struct cluster *c, struct sim_node *n, struct sim_worker *w)
             pump(c, n->index, owner_of_read(c, w));
             return false;
         }
+        wake_at(c, n, w, c->now + work_s(c, w));
+        return true;
+    case WAITS_FOR_BATCH:
+        if (!try_batch(c, n, w))
+            return false;
         wake_at(c, n, w, c->now + work_s(c, w));
         return true;
     case WAITS_TO_SEND:
@@ -644,6 +750,16 @@ static void check_streams(struct cluster *c, const struct sim_node *n)
         c->out->kept = stats.kept_peak;
 }
 
+/* Of two thirds of the clusters with batches a worker may have a few rows under
+ * way at a time, so that it comes to that bound. */
+static uint32_t reads_max(const struct cluster *c)
+{
+    uint64_t x = rng_mix(c->seed, 18);
+
+    return c->batches && x % 3 ? c->workers * (1 + (uint32_t)(x / 3 % 8))
+                               : SHARD_READS_MAX;
+}
+
 /* After something changed at a node: workers, then wires. */
 static void settle(struct cluster *c, struct sim_node *n)
 {
@@ -658,7 +774,7 @@ static void settle(struct cluster *c, struct sim_node *n)
             pump(c, n->index, i);
     }
     check_streams(c, n);
-    if (stats.waiting > (uint64_t)SHARD_READS_MAX * c->nodes)
+    if (stats.waiting > (uint64_t)reads_max(c) * c->nodes)
         fail(c, "node %u has %" PRIu64 " reads under way", n->index,
              stats.waiting);
 }
@@ -1057,7 +1173,8 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
                                   .consistency = c->model,
                                   .half = c->half,
                                   .dense_bytes = dense_bytes(c),
-                                  .stream_bytes = stream_bytes(c)};
+                                  .stream_bytes = stream_bytes(c),
+                                  .reads_max = reads_max(c)};
 
     n->index = index;
     n->worker = zeroed(c->workers, sizeof(*n->worker));
@@ -1140,6 +1257,7 @@ static void make_cluster(struct cluster *c, const struct cluster_options *opt)
     c->half = chance(c, 0.3);
     c->staleness = opt->staleness;
     c->calm = opt->calm;
+    c->batches = !c->calm && rng_mix(c->seed, 19) % 4;
     c->rule.k = (unsigned)below(c, c->all_workers + 1);
     if (!c->rule.k && chance(c, 0.5))
         c->rule.fraction = 0.1 + 0.9 * rng_uniform(&c->rng);

@@ -9,6 +9,9 @@
  * any length), and the node that controls (forks, frees, slices). Frames are
  * replayed, damaged and sent by strangers besides. One seed decides everything.
  *
+ * In three quarters of the clusters workers fetch batches of rows besides,
+ * mostly with so few reads allowed that they come to that bound.
+ *
  * In half of the clusters each node has a bandwidth budget
  * (ps/nodes/manager.h), and rows leave before they have to. The budget is
  * checked over every tenth of a millisecond to every second
@@ -44,6 +47,7 @@ struct cluster_result {
     const char *consistency;
     unsigned nodes, workers; /* workers: a node */
     uint64_t steps, frames, bytes, reads, waits, updates, pushes;
+    uint64_t batches, batches_waited; /* begun; not there when waited for */
     uint64_t forks, forks_refused, slices, refused;
     struct staleness seen;
     uint64_t kept; /* sums that a shard's streams kept, the most */

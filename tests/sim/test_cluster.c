@@ -28,6 +28,8 @@ static void add(struct cluster_result *sum, const struct cluster_result *r)
     sum->frames += r->frames;
     sum->reads += r->reads;
     sum->waits += r->waits;
+    sum->batches += r->batches;
+    sum->batches_waited += r->batches_waited;
     sum->updates += r->updates;
     sum->pushes += r->pushes;
     sum->forks += r->forks;
@@ -71,6 +73,9 @@ static void cluster_keeps_its_promises(void **state)
            (unsigned long long)sum.pushes, (unsigned long long)sum.slices,
            (unsigned long long)sum.forks, (unsigned long long)sum.forks_refused,
            (unsigned long long)sum.refused);
+    printf("%llu batches, %llu of them waited for\n",
+           (unsigned long long)sum.batches,
+           (unsigned long long)sum.batches_waited);
     printf("with budgets: %llu rows left early, %llu pushed early, %llu times "
            "overused, %.3f s waited\n",
            (unsigned long long)sum.early, (unsigned long long)sum.pushed_early,
@@ -78,8 +83,10 @@ static void cluster_keeps_its_promises(void **state)
     if (getenv("SEED"))
         return;
     assert_true(sum.reads && sum.waits && sum.pushes && sum.refused);
-    assert_true(sum.early && sum.pushed_early && sum.waited_s > 0);
-    assert_true(sum.kept);
+    assert_true((sum.early && sum.pushed_early && sum.waited_s > 0) ||
+                seeds < SEEDS_FOR_ALL);
+    assert_true(sum.kept && sum.batches_waited);
+    assert_true(sum.batches > sum.batches_waited);
     assert_true(sum.forks_refused || seeds < SEEDS_FOR_ALL); /* it happens */
 }
 

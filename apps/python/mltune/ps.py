@@ -46,7 +46,8 @@ try:
 except ImportError as e:  # pragma: no cover
     raise ImportError("mltune.ps needs numpy (Debian: python3-numpy)") from e
 
-__all__ = ["Server", "Table", "Worker", "Move", "PsError", "Canceled"]
+__all__ = ["Server", "Table", "Worker", "Batch", "Move", "PsError",
+           "Canceled"]
 
 VERSION = 1  # MLT_PS_VERSION of the header that this file is written for
 LIBRARY = "libmltune.so.1"
@@ -58,6 +59,7 @@ TYPES = {"f32": np.float32, "i32": np.int32, "f64": np.float64}
 ACCESS = {"shared": 0, "exclusive": 1, "local": 2}
 READ_MY_WRITES, NO_MOMENTUM, NOT_SAVED, OWN_CLOCK, ALIKE = 1, 2, 4, 8, 16
 FAILED = 1  # what a worker whose function raised returns
+NOT_FOUND = 6  # an error of the library's
 
 
 class PsError(Exception):
@@ -148,6 +150,9 @@ _CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "mlt_worker_count": (_U, [_P]),
     "mlt_get_row": (_P, [_P, _U32, _U64]),
     "mlt_get_rows": (_I, [_P, _U32, ctypes.c_size_t, _P, _P]),
+    "mlt_get_rows_begin": (_I, [_P, _U32, ctypes.c_size_t, _P,
+                                ctypes.POINTER(_U64)]),
+    "mlt_get_rows_wait": (_I, [_P, _U64, _P]),
     "mlt_inc_row": (None, [_P, _U32, _U64, _P]),
     "mlt_inc_rows": (None, [_P, _U32, ctypes.c_size_t, _P, _P]),
     "mlt_update_row": (_P, [_P, _U32, _U64]),
@@ -299,6 +304,15 @@ def _values(table: Table, values: Any, shape: Tuple[int, ...]) -> np.ndarray:
     return array
 
 
+def _copy_rows(table: Table, rows: int, found: Any) -> np.ndarray:
+    out = np.empty((rows, table.width), table.dtype)
+    to, step = out.ctypes.data, out.strides[0]
+    size = table.width * table.dtype.itemsize
+    for i in range(rows):
+        ctypes.memmove(to + i * step, found[i], size)
+    return out
+
+
 class Worker:
     """A worker, in its thread, for the length of one call of run(). index: its
     number; count: how many there are, over all nodes."""
@@ -399,17 +413,24 @@ class Worker:
 
     def _gather(self, table: Table, rows: Any) -> np.ndarray:
         numbers = self._rows(table, rows, "shared", "exclusive")
-        out = np.empty((len(numbers), table.width), table.dtype)
         found = (ctypes.c_void_p * max(len(numbers), 1))()
         if self._lib.mlt_get_rows(self._w(), table.number, len(numbers),
                                   numbers.ctypes.data,
                                   ctypes.addressof(found)):
             raise Canceled(FAILED, "another worker or node failed")
-        to, step = out.ctypes.data, out.strides[0]
-        size = table.width * table.dtype.itemsize
-        for i in range(len(numbers)):
-            ctypes.memmove(to + i * step, found[i], size)
-        return out
+        return _copy_rows(table, len(numbers), found)
+
+    def begin(self, table: Table, rows: Any) -> "Batch":
+        """Sends for rows of a shared or exclusive table and returns at once;
+        what it returns gives them (wait()). At most 8 of a worker are under
+        way. The end of the table's clock drops those that were not waited
+        for."""
+        numbers = self._rows(table, rows, "shared", "exclusive")
+        number = _U64()
+        _check(self._lib.mlt_get_rows_begin(
+            self._w(), table.number, len(numbers), numbers.ctypes.data,
+            number))
+        return Batch(self, table, len(numbers), number.value)
 
     def inc(self, table: Table, row: Any, delta: Any) -> None:
         """Adds to the worker's update of a row, [width], or of a list of rows,
@@ -484,6 +505,29 @@ class Worker:
         """Bytes of a row with what its rule remembers of it."""
         self._row(table, 0)
         return self._lib.mlt_row_bytes(self._w(), table.number)
+
+
+class Batch:
+    """Rows that were sent for (Worker.begin)."""
+
+    def __init__(self, worker: Worker, table: Table, rows: int,
+                 number: int) -> None:
+        self.table, self.rows = table, rows
+        self._worker, self._number = worker, number
+
+    def wait(self) -> np.ndarray:
+        """What Worker.get would give now: a copy [rows, width]. Once, and in
+        the clock that it began in."""
+        worker = self._worker
+        found = (ctypes.c_void_p * max(self.rows, 1))()
+        code = worker._lib.mlt_get_rows_wait(worker._w(), self._number,
+                                             ctypes.addressof(found))
+        if code == NOT_FOUND:
+            raise RuntimeError(f"table {self.table.name}: a batch that was "
+                               "waited for, or whose clock has ended")
+        if code:
+            raise Canceled(FAILED, "another worker or node failed")
+        return _copy_rows(self.table, self.rows, found)
 
 
 class Move:
