@@ -36,7 +36,7 @@ const struct shape run_shapes[] = {
     {"branch_counts", "total:i live:i"},
     {"tuning", "strategy:s? searcher:s? searches:i trials:i failed:i "
                "failed_reason:s? clocks:i seconds:n waiting_seconds:n? "
-               "warm_start:s?"},
+               "warm_start:s? searcher_failed:s?"},
     {"model_info", "epoch:i loss:n metric:n? bytes:i"},
     {"snapshot", "path:s epoch:i"},
     {"result",
@@ -58,7 +58,7 @@ const struct shape run_shapes[] = {
 struct run_copy {
     char id[RECORD_NAME_MAX], name[RECORD_NAME_MAX];
     bool started, finished, has_last, has_best;
-    char warm_start[RECORD_TEXT_MAX];
+    char warm_start[RECORD_TEXT_MAX], searcher_failed[RECORD_TEXT_MAX];
     struct record_run_started run;
     enum run_status status;
     char status_reason[RECORD_TEXT_MAX];
@@ -117,6 +117,8 @@ static void copy_counts(struct run_copy *c, const struct history *h)
         c->live += isnan(h->branch[i].freed_at_s);
     c->tuning = history_tuning(h);
     snprintf(c->warm_start, sizeof(c->warm_start), "%s", history_warm_start(h));
+    snprintf(c->searcher_failed, sizeof(c->searcher_failed), "%s",
+             history_searcher_failed(h));
 }
 
 /* The latest value of a metric in the lineage. */
@@ -241,7 +243,7 @@ static json_t *job_to_json(const struct run_copy *c)
 
 static json_t *tuning_to_json(const struct run_copy *c)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:o}",
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:o, s:o}",
                      "strategy", value_text_or_null(c->run.strategy),
                      "searcher", value_text_or_null(c->run.searcher),
                      "searches", (json_int_t)c->searches, "trials",
@@ -251,7 +253,8 @@ static json_t *tuning_to_json(const struct run_copy *c)
                      (json_int_t)c->tuning.clocks, "seconds",
                      value_number(c->tuning.seconds), "waiting_seconds",
                      c->finished ? value_number(c->end.waiting_s) : json_null(),
-                     "warm_start", value_text_or_null(c->warm_start));
+                     "warm_start", value_text_or_null(c->warm_start),
+                     "searcher_failed", value_text_or_null(c->searcher_failed));
 }
 
 static json_t *model_to_json(const struct run_copy *c)

@@ -59,6 +59,14 @@ static bool is_news(const struct record_decision *d)
            strcmp(d->decision, "resume") == 0;
 }
 
+/* The run goes on without the searcher that was asked for: as an error is, this
+ * is said also when quiet. */
+static bool is_trouble(const struct record_decision *d)
+{
+    return strcmp(d->decision, "searcher_fallback") == 0 ||
+           strcmp(d->decision, "searcher_silent") == 0;
+}
+
 /* What there was no memory for is tried again: whoever restarts a node goes on
  * from this history. */
 static enum err take_in(struct session *s, const struct record *record)
@@ -79,8 +87,9 @@ static enum err take_record(void *ctx, const struct record *record,
     s->recorded = clock_monotonic();
     if (record->kind == RECORD_DECISION)
         log_decision(&record->decision);
-    if (record->kind == RECORD_DECISION && !s->o->quiet &&
-        is_news(&record->decision))
+    if (record->kind == RECORD_DECISION &&
+        (is_trouble(&record->decision) ||
+         (is_news(&record->decision) && !s->o->quiet)))
         progress_note(&s->progress, record->decision.text);
     view_lock(s->view);
     err = take_in(s, record);

@@ -422,6 +422,9 @@ static void render_time(const json_t *run, FILE *out)
         put(out, "failed    %lld of these trials, the latest since: %s\n",
             count_at(run, "/tuning/failed"),
             json_text_at(run, "/tuning/failed_reason"));
+    if (*json_text_at(run, "/tuning/searcher_failed"))
+        put(out, "searcher  %s\n",
+            json_text_at(run, "/tuning/searcher_failed"));
     if (*json_text_at(run, "/tuning/warm_start"))
         put(out, "          %s\n", json_text_at(run, "/tuning/warm_start"));
     if (!isnan(waiting) && whole > 0)

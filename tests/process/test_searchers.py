@@ -125,6 +125,7 @@ class Searchers(Case):
         self.assert_code(done, 0)
         self.assertNotIn("searcher_failed", done.err)
         self.assertEqual(self.fallbacks(done), [])
+        self.assertNotIn("searcher_failed", done.result["tuning"])
         self.assertEqual(done.result["tuning"]["trials"], 8)
         self.assert_nothing_left()
 
@@ -137,6 +138,10 @@ class Searchers(Case):
         self.assertEqual(len(texts), 1, texts)
         self.assertIn(reason, texts[0])
         self.assertIn("tpe goes on", texts[0])
+        self.assertIn(f"mltune: {texts[0]}\n", done.err)
+        self.assertEqual(done.result["tuning"]["searcher_failed"], texts[0])
+        shown = self.mltune("show", done.result["run"])
+        self.assertIn(f"searcher  {texts[0]}\n", shown.out)
         self.assertEqual(done.result["tuning"]["trials"], 8)
         self.assert_nothing_left()
 
@@ -145,6 +150,14 @@ class Searchers(Case):
         done = self.run_config(self.config(self.program(text, timeout)),
                                "--json")
         self.assert_one_warning(done, reason)
+
+    def test_quiet_hides_no_broken_searcher(self):
+        done = self.run_config(self.config(self.program(BAD % "sys.exit(3)")),
+                               "--json", "--quiet")
+        self.assert_code(done, 0)
+        why = done.result["tuning"]["searcher_failed"]
+        self.assertIn("; tpe goes on, with the ", why)
+        self.assertEqual(done.err, f"mltune: {why}\n")
 
     # ---- good ones -------------------------------------------------------
 

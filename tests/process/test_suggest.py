@@ -246,7 +246,9 @@ class Silent(Asking):
         done = self.finish(self.process)
         self.assert_code(done, 0)
         shown = self.mltune("show", "-v", "small-mlr")
-        self.assertIn("waits no longer", shown.out)
+        self.assertIn("searcher  search 1 waits no longer: nobody has "
+                      "suggested a setting", shown.out)
+        self.assertIn("mltune: search 1 waits no longer", done.err)
         self.assertIn("no setting was suggested: the defaults", shown.out)
 
 

@@ -595,7 +595,7 @@ static void fall_silent(struct board *c, uint32_t search, double waited_s)
     snprintf(reason, sizeof(reason),
              "nobody has suggested a setting for %.3g s", waited_s);
     ask(c, ASKING_SILENT, 0, reason);
-    board_decision(c, "suggest",
+    board_decision(c, "searcher_silent",
                    "search %u waits no longer: %s; later searches do not wait "
                    "either, until there is a suggestion again",
                    search, reason);

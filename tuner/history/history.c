@@ -204,6 +204,10 @@ static enum err apply_decision(struct history *h, const struct record *r)
     h->decision[h->decisions++] = d;
     if (strcmp(d.d.decision, "searcher_fallback") == 0 && d.d.numbers > 0)
         snprintf(h->fallback, sizeof(h->fallback), "%s", d.d.number[0].name);
+    if (strcmp(d.d.decision, "searcher_fallback") == 0 ||
+        strcmp(d.d.decision, "searcher_silent") == 0)
+        snprintf(h->searcher_failed, sizeof(h->searcher_failed), "%s",
+                 d.d.text);
     if (strcmp(d.d.decision, "warm_start") == 0)
         snprintf(h->warm_start, sizeof(h->warm_start), "%s", d.d.text);
     return ERR_OK;

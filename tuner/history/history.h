@@ -249,6 +249,9 @@ struct history {
     /* What the first search began with of earlier runs, as the decision
      * "warm_start" says; "": it was not to. */
     char warm_start[RECORD_TEXT_MAX];
+    /* Why the run goes on without its searcher, a sentence, as the decision
+     * "searcher_fallback" or "searcher_silent" says; "": it has it. */
+    char searcher_failed[RECORD_TEXT_MAX];
     /* One above the index of the latest epoch of the surviving lineage, and of
      * the one whose parameters are kept as best; 0: none. */
     size_t last_epoch, best_epoch;
@@ -298,6 +301,7 @@ const char *history_fallback(const struct history *h);
 /* What the first search began with of earlier runs, a sentence; "": with
  * nothing. */
 const char *history_warm_start(const struct history *h);
+const char *history_searcher_failed(const struct history *h);
 const struct record_limits *history_limits(const struct history *h);
 const struct nodes *history_nodes(const struct history *h);
 const struct extras *history_extras(const struct history *h);

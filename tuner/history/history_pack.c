@@ -54,6 +54,7 @@ static const struct json_field head[] = {
     {FIELD_OF(history, U64, failed)},
     {FIELD_OF(history, TEXT, failed_reason)},
     {FIELD_OF(history, TEXT, warm_start)},
+    {FIELD_OF(history, TEXT, searcher_failed)},
     {FIELD_OF(history, U64, last_epoch)},
     {FIELD_OF(history, U64, best_epoch)},
     {FIELD_OF(history, U32, snapshot_number)},

@@ -35,6 +35,11 @@ const char *history_fallback(const struct history *h)
     return h->fallback;
 }
 
+const char *history_searcher_failed(const struct history *h)
+{
+    return h->searcher_failed;
+}
+
 const char *history_warm_start(const struct history *h)
 {
     return h->warm_start;

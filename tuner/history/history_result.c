@@ -186,6 +186,8 @@ static json_t *tuning_object(const struct history *h)
             t.failed ? json_string(t.failed_reason) : json_null()) ||
         put_count(o, "clocks", t.clocks) ||
         put(o, "waiting_seconds", json_of_number(h->end.waiting_s)) ||
+        (h->searcher_failed[0] &&
+         put(o, "searcher_failed", json_string(h->searcher_failed))) ||
         (h->warm_start[0] &&
          put(o, "warm_start", json_string(h->warm_start)))) {
         json_decref(o);

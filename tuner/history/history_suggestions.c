@@ -111,6 +111,8 @@ enum err history_asking_apply(struct history *h, const struct record *r)
         return ERR_OK;
     }
     h->asking = a->asking;
+    if (a->asking == ASKING_OPEN && !h->fallback[0])
+        h->searcher_failed[0] = '\0'; /* who was silent suggests again */
     memcpy(h->asking_reason, a->reason, sizeof(h->asking_reason));
     return ERR_OK;
 }
