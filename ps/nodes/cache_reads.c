@@ -210,7 +210,9 @@ size_t cache_send_reads(struct cache *c, uint32_t node, uint32_t first,
     struct cache_node *n = &c->node[node];
     struct want like = n->want[first];
     struct frame f = {.kind = FRAME_READ,
-                      .flags = c->opt.half ? FRAME_HALF : 0,
+                      .flags =
+                          frame_flags_of(table_rows(c->table[like.table].t)) |
+                          (c->opt.half ? FRAME_HALF : 0),
                       .slice = c->slice,
                       .table = like.table,
                       .worker = c->opt.node * c->opt.workers + like.worker,

@@ -118,6 +118,7 @@ static void asks_for(struct world *w, uint32_t node, uint32_t n, uint64_t first)
     assert_int_equal(frame_decode(bytes, size, &f, NULL), ERR_OK);
     assert_int_equal(f.kind, FRAME_READ);
     assert_int_equal(f.count, n);
+    assert_true(f.flags & FRAME_SHORT); /* 4 bytes a number */
     for (uint32_t i = 0; i < n; i++)
         assert_int_equal(frame_row(&f, i), first + i);
 }
