@@ -24,6 +24,10 @@ import urllib.error
 import urllib.request
 
 
+class NoAnswer(Exception):
+    """The server has been gone for as long as one has patience."""
+
+
 class Run:
     """A run of mltune behind a server."""
 
@@ -64,7 +68,7 @@ class Run:
                     ConnectionError, ssl.SSLError, TimeoutError) as e:
                 problem = {"detail": str(e)}
             if time.monotonic() > until:
-                raise SystemExit(f"no answer: {problem['detail']}")
+                raise NoAnswer(problem["detail"])
             time.sleep(0.2)
 
     def search(self):
@@ -120,9 +124,21 @@ def tune(run, options):
     """Proposes until the run wants no more. Says what it does, a line each."""
     told = set()
     last, tries = None, 0
+    state = None
     while True:
-        search = run.search()
-        if search["state"] == "ended":
+        try:
+            search = run.search()
+        except NoAnswer as e:
+            # The server of `mltune run` goes with the run. One that was gone
+            # in the midst of a search wanted more settings.
+            if state != "not_now":
+                raise
+            print(f"the end: no search went on, and nobody answers: {e}")
+            return
+        if state == "open" and search["state"] == "not_now":
+            print("the search is over", flush=True)
+        state = search["state"]
+        if state == "ended":
             print(f"the end: {search['reason']}")
             return
         for t in search["trials"]:
@@ -170,7 +186,11 @@ def main():
         p.error("--server is not given")
     token = os.environ.get("MLTUNE_TOKEN") or pathlib.Path(
         options.state, "token").read_text(encoding="ascii").strip()
-    tune(Run(options.server, options.run, token, options.patience), options)
+    try:
+        tune(Run(options.server, options.run, token, options.patience),
+             options)
+    except NoAnswer as e:
+        sys.exit(f"no answer: {e}")
 
 
 if __name__ == "__main__":

@@ -217,15 +217,21 @@ static bool is_default_state(const char *state)
     return same;
 }
 
-static void render_resume(const json_t *run, FILE *out)
+/* Where a verb finds the run, unless it looks there of itself. */
+static void render_state(const json_t *run, FILE *out)
 {
     const char *state = json_text_at(run, "/state");
 
+    if (*state && !is_default_state(state))
+        put(out, " --state %s", state);
+}
+
+static void render_resume(const json_t *run, FILE *out)
+{
     if (!is_resumable(run))
         return;
     put(out, "resume    mltune resume %s", json_text_at(run, "/run"));
-    if (*state && !is_default_state(state))
-        put(out, " --state %s", state);
+    render_state(run, out);
     put(out, "\n");
 }
 
@@ -837,11 +843,10 @@ static void render_latest(const struct run_answers *a, unsigned columns,
         put(out, "latest\n");
     for (; i < n; i++)
         render_decision(a->run, json_array_get(a->decisions, i), out);
-    put(out,
-        "more      mltune show -v %s: its %zu trials, %zu epochs, %zu "
-        "decisions\n",
-        json_text_at(a->run, "/run"), json_array_size(a->trials),
-        json_array_size(a->epochs), n);
+    put(out, "more      mltune show -v %s", json_text_at(a->run, "/run"));
+    render_state(a->run, out);
+    put(out, ": its %zu trials, %zu epochs, %zu decisions\n",
+        json_array_size(a->trials), json_array_size(a->epochs), n);
 }
 
 void render_run(const struct run_answers *a, const struct render_screen *screen,

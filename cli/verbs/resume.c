@@ -60,8 +60,14 @@ static int check_sets(const struct option_list *sets)
         if (!may_be_set(sets->item[i])) {
             console_error("--set %s: only cluster, memory, snapshot and "
                           "journal can be "
-                          "changed when a run goes on",
-                          sets->item[i]);
+                          "changed when a run goes on%s",
+                          sets->item[i],
+                          strncmp(sets->item[i] + (sets->item[i][0] == '/'),
+                                  "stop", 4) == 0
+                              ? "; what ends it is changed while it runs: on "
+                                "its page, or by PATCH /api/v1/runs/RUN "
+                                "(docs/http/commands.md)"
+                              : "");
             return EXIT_USAGE;
         }
     return OPTIONS_GO_ON;

@@ -2,6 +2,7 @@
 Kills by the hundred: test_kills."""
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -56,6 +57,19 @@ class Resume(Case):
                                 before["tuning"]["trials"])
         self.assertEqual(done.result["run"], run)
         self.assert_nothing_left()
+
+    def test_examples_of_settings_are_true(self):
+        """What the help shows may be set; limits are changed elsewhere."""
+        shown = re.findall(r"mltune resume \S+ --set (\S+)",
+                           self.mltune("resume", "--help").out)
+        self.assertTrue(shown)
+        for each in shown:
+            done = self.mltune("resume", "none", "--set", each)
+            self.assert_code(done, 2)
+            self.assertNotIn("can be changed", done.err)
+        done = self.mltune("resume", "none", "--set", "stop.max_epochs=9")
+        self.assert_code(done, 2)
+        self.assertIn("PATCH /api/v1/runs/RUN", done.err)
 
     def test_interrupted_run_says_how_to_go_on(self):
         """Its last line, and what show says, is what to type."""

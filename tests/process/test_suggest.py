@@ -252,6 +252,30 @@ class Silent(Asking):
         self.assertIn("no setting was suggested: the defaults", shown.out)
 
 
+class Left(Asking):
+    """A run that trains on for long after its search."""
+
+    def config(self):
+        config = test_control.test_http.endless_config()
+        config["tuner"] = {**config.get("tuner", {}),
+                           **asking_config()["tuner"]}
+        return config
+
+    def test_the_example_ends_well_with_its_run(self):
+        """The server is gone with it: nothing was wanted any more."""
+        outside = self.outside(self.run_id(), "--trials", "3", "--patience",
+                               "2")
+        for line in outside.stdout:
+            if line == "the search is over\n":
+                break
+        self.process.send_signal(signal.SIGINT)
+        self.finish(self.process)
+        printed, complaints = outside.communicate(timeout=100)
+        self.assertEqual(outside.returncode, 0, complaints)
+        self.assertIn("the end: no search went on, and nobody answers",
+                      printed)
+
+
 class ThroughTheService(Outside, test_serve.Service):
     def test_the_example_tunes_a_run_of_a_service(self):
         """The same through `mltune serve`, over a tuner that is killed."""

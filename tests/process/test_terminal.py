@@ -153,9 +153,17 @@ class Fits(Case):
             text, done = on_a_terminal(self, columns, rows, "show", self.run)
             self.assert_code(done, 0)
             self.assertLess(len(text.splitlines()), rows)
-            self.assertIn(f"mltune show -v {self.run}", text)
+            self.assertIn(f"mltune show -v {self.run}: its ", text)
             self.assertEqual("\nlatest\n" in text, rows == 40)
             self.assertNotIn("\ntrials\n", text)
+        (self.folder / "apart").mkdir()
+        os.rename(self.folder / ".mltune", self.folder / "apart/runs")
+        text, done = on_a_terminal(self, 200, 24, "show", self.run, "--state",
+                                   "apart/runs")
+        self.assert_code(done, 0)
+        self.assertIn(f"mltune show -v {self.run} --state "
+                      f"{self.folder}/apart/runs: its ", text)
+        os.rename(self.folder / "apart/runs", self.folder / ".mltune")
         whole, _ = on_a_terminal(self, 80, 24, "show", "-v", self.run)
         for part in "\ntrials\n", "\nepochs\n", "\ndecisions\n":
             self.assertIn(part, whole)
