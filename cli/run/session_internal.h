@@ -78,6 +78,7 @@ struct session {
         uint64_t grown;        /* the journal's bytes at that time */
         double again_s;        /* not before, where it could not be written */
         double log_s;          /* when SQLite's log was looked at */
+        uint64_t log_bytes;    /* what was left of it when it was last folded */
         bool due, mends, told;
     } kept;
     struct hooks hook[SESSION_HOOKS];

@@ -18,7 +18,10 @@ enum { PART_BETWEEN = 8, PART_RECORDS = 2, PART_CHECKPOINT = 5 };
 
 /* SQLite's log may grow by so much beside them: a reader or a long commit keeps
  * it for a moment. */
-enum { LOG_ROOM = 16 << 20 };
+enum {
+    LOG_ROOM = 16 << 20,
+    LOG_LARGE = LOG_ROOM / 2, /* from here on it is folded by hand */
+};
 
 /* It is looked at so often. */
 static const double LOG_EVERY_S = 1;
@@ -110,6 +113,20 @@ static uint64_t taken(const struct session *s)
     return journal_bytes(s->journal) + 2 * s->kept.bytes;
 }
 
+/* The log's bytes, which is folded where it is large. Many who read by turns
+ * keep SQLite from it as one does who never ends; that one costs a wait, so it
+ * is tried again once the log is twice as large. */
+static uint64_t folded_log(struct session *s)
+{
+    uint64_t bytes = journal_log_bytes(s->journal);
+
+    if (bytes <= LOG_LARGE || bytes / 2 < s->kept.log_bytes)
+        return bytes;
+    journal_fold_log(s->journal, NULL); /* what fails shows in its bytes */
+    s->kept.log_bytes = journal_log_bytes(s->journal);
+    return s->kept.log_bytes;
+}
+
 /* While one reads the journal without end, a debugger or a program that is
  * stopped, all that is written stays in the log, which nothing cuts. */
 static enum err look_at_log(struct session *s, double now_s, struct fault *f)
@@ -119,7 +136,7 @@ static enum err look_at_log(struct session *s, double now_s, struct fault *f)
     if (now_s >= s->kept.log_s && now_s < s->kept.log_s + LOG_EVERY_S)
         return ERR_OK;
     s->kept.log_s = now_s;
-    bytes = journal_log_bytes(s->journal);
+    bytes = folded_log(s);
     if (bytes <= limit + LOG_ROOM)
         return ERR_OK;
     return fault_set(f, ERR_LIMIT,

@@ -561,7 +561,7 @@ static enum err flush_new_log(struct journal *j, struct fault *f)
  * flush proves nothing: the process before this one may have ended of that. So
  * what is in the log is written anew, to the database, and the log begins
  * afresh. While others hold it, that waits; then they write it. */
-static enum err renew_log(struct journal *j, const char *doing, struct fault *f)
+static enum err fold_log(struct journal *j, const char *doing, struct fault *f)
 {
     int code = sqlite3_wal_checkpoint_v2(
         j->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
@@ -570,6 +570,12 @@ static enum err renew_log(struct journal *j, const char *doing, struct fault *f)
         (code & 0xff) == SQLITE_LOCKED)
         return ERR_OK;
     return journal_explain(j, code, doing, f);
+}
+
+enum err journal_fold_log(struct journal *j, struct fault *f)
+{
+    assert(!j->open);
+    return fold_log(j, "fold the log", f);
 }
 
 enum err journal_begin_run(struct journal *j, const char *id, const char *name,
@@ -582,7 +588,7 @@ enum err journal_begin_run(struct journal *j, const char *id, const char *name,
     int code;
 
     assert(j->run == 0);
-    err = renew_log(j, "register the run", f);
+    err = fold_log(j, "register the run", f);
     if (err)
         return err;
     code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
@@ -694,7 +700,7 @@ enum err journal_take_run(struct journal *j, const char *id, struct fault *f)
     if (code != SQLITE_ROW)
         return journal_explain(j, code, "continue the run", f);
     weigh_all(j);
-    return renew_log(j, "continue the run", f);
+    return fold_log(j, "continue the run", f);
 }
 
 /* Whatever follows is of one transaction, until the commit. */

@@ -106,6 +106,12 @@ uint64_t journal_bytes(const struct journal *j);
  * unless somebody reads without end. 0: it has none, or cannot be looked at. */
 uint64_t journal_log_bytes(const struct journal *j);
 
+/* Makes the log empty, though others read one after another so that it never
+ * gets free: who begins to read from here on is not waited for. Waits for the
+ * others as for a writer (journal_open), with writers waiting; where one of
+ * them still reads then, the log stays as it is, which is no error. */
+enum err journal_fold_log(struct journal *j, struct fault *f);
+
 /* Records up to @number are needed no more. From here on the commits that
  * follow delete the oldest of them, at least twice the bytes that they add,
  * while all take more than @keep bytes. */

@@ -7,7 +7,10 @@
 #include "tests/unit/fixture/retunes.h"
 #include "tests/unit/fixture/scratch.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A session as far as its journal goes, and what feeds it. */
 struct kept {
@@ -236,6 +239,75 @@ static void session_ends_where_a_reader_keeps_the_log(void **state)
     end(&k);
 }
 
+/* Two who read by turns: each ends once the other has begun. */
+struct turns {
+    atomic_uint begun[2];
+    atomic_bool over;
+};
+
+struct turn {
+    struct turns *turns;
+    int self;
+};
+
+static enum err until_the_other(void *ctx, const struct journal_record *stored)
+{
+    const struct turn *t = ctx;
+    unsigned mine = ++t->turns->begun[t->self];
+
+    (void)stored;
+    while (t->turns->begun[!t->self] < mine + t->self && !t->turns->over)
+        usleep(500);
+    return ERR_AGAIN;
+}
+
+static void *read_by_turns(void *arg)
+{
+    struct turn *t = arg;
+    struct journal *reader;
+
+    if (journal_open(scratch_folder(), false, 1000, &reader, NULL))
+        return NULL;
+    while (!t->turns->over)
+        journal_each_record(reader, "week-1", 0, until_the_other, t, NULL);
+    journal_close(reader);
+    return t;
+}
+
+/* None of them reads for long, and there is no moment without one. */
+static void session_folds_the_log_while_others_read_by_turns(void **state)
+{
+    struct turns turns = {.over = false};
+    struct turn turn[2] = {{&turns, 0}, {&turns, 1}};
+    pthread_t thread[2];
+    uint64_t most = 0, bytes = 1;
+    enum err err = ERR_OK;
+    struct fault f = {0};
+    void *done;
+    struct kept k;
+
+    (void)state;
+    begin(&k, 4 << 20);
+    assert_int_equal(one_more(&k, &f), ERR_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            pthread_create(&thread[i], NULL, read_by_turns, &turn[i]), 0);
+    while (!err && bytes >= most / 2) {
+        err = one_more(&k, &f);
+        bytes = journal_log_bytes(k.s.journal);
+        most = bytes > most ? bytes : most;
+    }
+    turns.over = true;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(thread[i], &done), 0);
+        assert_ptr_equal(done, &turn[i]);
+    }
+    if (err)
+        fail_msg("%s", f.text);
+    assert_in_range(most, 6 << 20, 12 << 20);
+    end(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +319,9 @@ int main(void)
             scratch_remove),
         cmocka_unit_test_setup_teardown(
             session_ends_where_a_reader_keeps_the_log, make_run,
+            scratch_remove),
+        cmocka_unit_test_setup_teardown(
+            session_folds_the_log_while_others_read_by_turns, make_run,
             scratch_remove),
         cmocka_unit_test_setup_teardown(session_beyond_its_limit_is_told,
                                         make_run, scratch_remove),
