@@ -58,6 +58,32 @@ class Resume(Case):
         self.assertEqual(done.result["run"], run)
         self.assert_nothing_left()
 
+    def test_data_that_are_gone_are_named(self):
+        """What is to be put back is said with the advice, also later; then
+        the run goes on."""
+        self.write("r.txt", "".join(f"{u}\t{i}\t{(u * i) % 5}\n"
+                                    for u in range(60) for i in range(60)))
+        config = endless_config()
+        config["app"] = {"name": "mf", "data": "r.txt", "rank": 4}
+        run = self.interrupted(config)
+        data = self.folder / "r.txt"
+        data.rename(self.folder / "elsewhere.txt")
+        done = self.mltune("resume", run)
+        self.assert_code(done, 78)
+        self.assertIn(f"open {data}: No such file or directory", done.err)
+        self.assertRegex(done.err, "nothing is lost but .*; once that can be "
+                         f"read, mltune resume {run} goes on from there")
+        shown = self.mltune("show", run).out
+        self.assertIn(f"status    interrupted: load_failed\n          open "
+                      f"{data}: No such file or directory\n", shown)
+        self.assertIn(f"resume    mltune resume {run}, once that can be read",
+                      shown)
+        (self.folder / "elsewhere.txt").rename(data)
+        process = self.start("resume", run, "--json")
+        self.wait_for_training()
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+
     def test_examples_of_settings_are_true(self):
         """What the help shows may be set; limits are changed elsewhere."""
         shown = re.findall(r"mltune resume \S+ --set (\S+)",
