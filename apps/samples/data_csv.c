@@ -88,7 +88,7 @@ void csv_table_free(struct csv_table *t)
 
 static bool has_labels(const struct csv_table *t)
 {
-    return t->options->inputs == 0;
+    return t->options->inputs == 0 || t->options->labelled;
 }
 
 static enum err no_memory(const struct csv_reader *rd)
@@ -610,10 +610,12 @@ static enum err begin_columns(struct csv_reader *rd, bool header)
 /* ---- the beginning, to predict ------------------------------------------- */
 
 /* A column's name as a model keeps it: a line of bounded length. In place. */
-static void clean_name(char *text)
+static void clean_name(char *text, bool utf8)
 {
     char *p;
 
+    if (utf8)
+        text_to_utf8(text);
     if (strlen(text) > SAMPLES_COLUMN_BYTES_MAX)
         text[SAMPLES_COLUMN_BYTES_MAX] = '\0';
     for (p = strpbrk(text, "\r\n"); p; p = strpbrk(p, "\r\n"))
@@ -624,6 +626,16 @@ static bool has_name(const struct csv_table *t, const char *name)
 {
     for (size_t i = 0; i < t->fields; i++)
         if (strcmp(t->name[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool names_an_input(const struct csv_table *t)
+{
+    const struct csv_options *o = t->options;
+
+    for (size_t i = 0; o->input_name && i < o->inputs; i++)
+        if (has_name(t, o->input_name[i]))
             return true;
     return false;
 }
@@ -639,9 +651,8 @@ static bool names_columns(const struct csv_reader *rd)
 
     if (o->header >= 0)
         return o->header;
-    for (i = 0; o->input_name && i < o->inputs; i++)
-        if (has_name(rd->t, o->input_name[i]))
-            return true;
+    if (names_an_input(rd->t))
+        return true;
     for (i = 0; i < r->fields; i++) {
         bool number = csv_number(r->field[i], &value);
 
@@ -681,6 +692,8 @@ static enum err find_inputs(struct csv_reader *rd)
 
     if (!taken)
         return no_memory(rd);
+    if (has_labels(t))
+        taken[t->label] = true;
     for (size_t i = 0; i < o->inputs && !err; i++) {
         size_t c = 0;
 
@@ -788,17 +801,88 @@ static enum err begin_inputs(struct csv_reader *rd, bool *header)
         err = begin_like(rd);
     if (err)
         return err;
-    for (size_t c = 0; c < t->fields; c++) {
-        clean_name(t->name[c]);
-        if (o->like)
-            text_to_utf8(t->name[c]);
-    }
+    for (size_t c = 0; c < t->fields; c++)
+        clean_name(t->name[c], o->like);
     *header = names_columns(rd);
     if (!*header) {
         free_names(t->name, t->fields);
         t->name = NULL;
     }
     return *header && o->input_name ? find_inputs(rd) : place_inputs(rd);
+}
+
+/* ---- the beginning, to evaluate ------------------------------------------ */
+
+static bool is_input(const struct csv_table *t, size_t field)
+{
+    for (size_t i = 0; i < t->options->inputs; i++)
+        if (strcmp(t->name[field], t->options->input_name[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The label, where the setting says its place in the training data, and one of
+ * the model's columns is there: the only other one. */
+static enum err move_label(struct csv_reader *rd)
+{
+    struct csv_table *t = rd->t;
+    size_t others = 0, first = 0;
+
+    for (size_t c = 0; c < t->fields; c++)
+        if (!is_input(t, c) && others++ == 0)
+            first = c;
+    if (others != 1)
+        return fault_set(rd->f, ERR_FORMAT,
+                         "%s: line %" PRIu64 ": expected the label as column "
+                         "%zu, as the model's setting has it, found \"%.60s\", "
+                         "which the model reads",
+                         rd->file, rd->r.line, t->label + 1, t->name[t->label]);
+    t->label = first;
+    return ERR_OK;
+}
+
+/* It is the only one of its name. */
+static enum err find_label(struct csv_reader *rd)
+{
+    struct csv_table *t = rd->t;
+
+    if (!csv_column_is_name(t->options->label) && is_input(t, t->label))
+        return move_label(rd);
+    for (size_t c = 0; c < t->fields && *t->name[t->label]; c++)
+        if (c != t->label && strcmp(t->name[c], t->name[t->label]) == 0) {
+            size_t first = c < t->label ? c : t->label;
+            struct placed_name a = {t->name[c], first};
+            struct placed_name b = {t->name[c], c + t->label - first};
+
+            return refuse_twins(rd, &a, &b);
+        }
+    return ERR_OK;
+}
+
+/* Values by the names of their columns, as to predict, and the label. Not
+ * where no name is the model's: *@header is false then. */
+static enum err begin_named(struct csv_reader *rd, bool *header)
+{
+    struct csv_table *t = rd->t;
+    const struct csv_options *o = t->options;
+    enum err err;
+
+    t->fields = rd->r.fields;
+    err = copy_names(rd);
+    for (size_t c = 0; c < t->fields && !err; c++)
+        clean_name(t->name[c], o->like);
+    *header = !err && names_an_input(t);
+    if (!*header) {
+        free_names(t->name, t->fields);
+        t->name = NULL;
+        return err;
+    }
+    err = reserve_columns(rd, o->inputs);
+    if (!err)
+        err = find_label(rd);
+    if (!err)
+        err = find_inputs(rd);
+    return err || !o->like ? err : begin_like(rd);
 }
 
 /* The first record of the first file: columns and label. *@header: it names
@@ -814,7 +898,7 @@ static enum err begin_table(struct csv_reader *rd, bool *header)
         named |= csv_column_is_name(o->category[k]);
     for (size_t k = 0; k < o->ignored && o->header != 0; k++)
         named |= csv_column_is_name(o->ignore[k]);
-    if (o->inputs)
+    if (!has_labels(t))
         return begin_inputs(rd, header);
     if (named && o->header == 0)
         return fault_set(rd->f, ERR_INVAL,
@@ -831,6 +915,11 @@ static enum err begin_table(struct csv_reader *rd, bool *header)
                          "%s: line %" PRIu64 ": expected a column %s (the "
                          "label), found %zu columns and none such",
                          rd->file, rd->r.line, o->label, rd->r.fields);
+    if (o->input_name && o->header != 0) {
+        err = begin_named(rd, header);
+        if (err || *header)
+            return err;
+    }
     *header = named || o->header == 1;
     err = mark_ignored(rd, *header);
     if (!err && o->header < 0 && !named)
@@ -965,7 +1054,7 @@ static enum err take_columns(struct csv_table *t, struct fault *f)
     for (size_t i = 0; i < t->values; i++) {
         size_t field = t->column[i].field;
 
-        clean_name(t->name[field]);
+        clean_name(t->name[field], false);
         name[i] = t->name[field];
         t->name[field] = NULL;
     }

@@ -51,6 +51,9 @@ struct csv_options {
      * more, and for those of @ignore where they are there. */
     size_t inputs;
     const char *const *input_name;
+    bool labelled; /* to evaluate: as to predict, but with labels; columns by
+                    * name where the header has one of @input_name, which is
+                    * there, else all that there are */
 };
 
 /* A table that is being read, of one file or several. */

@@ -207,7 +207,8 @@ static enum err load_pixels(const struct settings *s, struct samples *a,
     return ERR_OK;
 }
 
-/* What the model reads of a table, or images. */
+/* To predict: what the model reads of a table, or images. To evaluate: with the
+ * labels. */
 static enum err load_inputs(const struct settings *s, struct csv_options *csv,
                             struct samples *a, struct samples *b,
                             struct fault *f)
@@ -216,14 +217,16 @@ static enum err load_inputs(const struct settings *s, struct csv_options *csv,
     char **name = NULL;
     uint64_t columns = model ? model->columns : 0;
     enum err err = model ? encoding_names(model, &name, f)
-                         : scaling_columns(s->predict, &columns, f);
+                         : scaling_columns(s->model, &columns, f);
 
     if (err)
         return err;
-    if (columns == 0)
+    if (columns == 0 && s->predict)
         return load_pixels(s, a, b, f);
-    err = model ? ERR_OK : columns_load(s->predict, columns, &name, f);
-    csv->inputs = columns;
+    if (!model && columns > 0)
+        err = columns_load(s->model, columns, &name, f);
+    csv->labelled = !s->predict;
+    csv->inputs = s->predict || name ? columns : 0;
     csv->input_name = (const char *const *)name;
     if (!err)
         err = data_load_samples(s->data, s->folder, csv, a, b, f);
@@ -293,7 +296,7 @@ static enum err describe(const struct settings *s, struct samples *train,
 static enum err load_all(const struct settings *s, struct csv_options *csv,
                          struct samples *a, struct samples *b, struct fault *f)
 {
-    enum err err = s->predict
+    enum err err = s->model
                        ? load_inputs(s, csv, a, b, f)
                        : data_load_samples(s->data, s->folder, csv, a, b, f);
 

@@ -180,6 +180,47 @@ class EvalTest(Case):
                          score["counts"])
         self.assertEqual([row[0] for row in matrix[1:]], score["classes"])
 
+    def test_columns_go_by_their_names(self):
+        """As predict takes them: in any order, with others beside them, and
+        the label where it is."""
+        rows = [(f"{i % 7 / 7:.3f}", f"{i % 11 / 11:.3f}", "xyz"[i % 3],
+                 "no" if i % 7 < 3 else "yes") for i in range(120)]
+
+        def write(name, columns):
+            at = {"a": 0, "b": 1, "c": 2, "y": 3}
+            self.write(name, "\n".join(
+                [",".join(columns)] +
+                [",".join(r[at[c]] if c in at else "7" for c in columns)
+                 for r in rows]) + "\n")
+
+        write("train.csv", "abcy")
+        for label in {"label": "y"}, {}:
+            config = mlr_config()
+            config["app"] = {"name": "mlr", "data": "train.csv", **label}
+            shutil.rmtree(self.folder / "model", ignore_errors=True)
+            self.train(config)
+            score = {k: v for k, v in self.eval("train.csv").items()
+                     if k != "data"}
+            for columns in (["y", "c", "b", "a"], ["id", *"abc", "more", "y"],
+                            ["c", "y", "a", "b"]):
+                if not label and columns[-1] != "y" and len(columns) > 4:
+                    continue
+                write("other.csv", columns)
+                other = self.eval("other.csv")
+                self.assertEqual(other.pop("data"), "other.csv")
+                self.assertEqual(other, score)
+            write("other.csv", ["a", "b", "d", "y"])
+            self.assertIn('expected the column "c", which the model was '
+                          "trained with", self.eval("other.csv", 78))
+            self.write("other.csv", "a,b,c,y,y\n0.1,0.2,x,no,no\n")
+            self.assertIn("expected each column's name once, found \"y\" as "
+                          "column 4 and as column 5",
+                          self.eval("other.csv", 78))
+        write("other.csv", ["y", "id", "c", "b", "a"])
+        self.assertIn('expected the label as column 5, as the model\'s setting '
+                      'has it, found "a", which the model reads',
+                      self.eval("other.csv", 78))
+
     def test_refusals(self):
         """What cannot be evaluated is said, with the contract's exit codes."""
         config = mlr_config()

@@ -149,8 +149,8 @@ static void encoding_knows_no_more_than_the_training_share(void **state)
     samples_deinit(&b);
 }
 
-/* A saved model takes other data as its own: columns by name where it predicts,
- * by place and name where it is evaluated. */
+/* A saved model takes other data as its own: columns by name, where one is the
+ * model's; else by place. */
 static void encoding_of_a_model_is_used(void **state)
 {
     struct samples a, b, c, d;
@@ -174,7 +174,17 @@ static void encoding_of_a_model_is_used(void **state)
     assert_int_equal(c.count, 3);
     assert_memory_equal(c.value, a.value, sizeof(float) * 3 * 7);
     samples_deinit(&c);
-    scratch_text("p.csv", "zip,plan,age,y\n9,pro,1,a\n");
+    scratch_text("p.csv", "zip,more,plan,age,y\n9,x,pro,1,a\n");
+    assert_int_equal(load("{\"data\": \"p.csv\"}", model, false, &c, &d, &f),
+                     ERR_OK);
+    row_is(&c, 0, (const float[]){1, 0, 0, 1, 0, 1, 0});
+    samples_deinit(&c);
+    scratch_text("p.csv", "age,plan,street,y\n1,pro,9,a\n");
+    assert_int_equal(load("{\"data\": \"p.csv\"}", model, false, &c, &d, &f),
+                     ERR_FORMAT);
+    assert_non_null(strstr(f.text, "p.csv: expected the column \"zip\", which "
+                                   "the model was trained with"));
+    scratch_text("p.csv", "years,tariff,street,y\n1,pro,9,a\n");
     assert_int_equal(load("{\"data\": \"p.csv\"}", model, false, &c, &d, &f),
                      ERR_FORMAT);
     assert_non_null(strstr(f.text, "p.csv: expected the columns of the "
