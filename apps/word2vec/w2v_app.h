@@ -47,9 +47,18 @@ struct w2v_copy {
     size_t word_room, steps_room, row_room;
 };
 
-struct w2v_work {
+/* Some of the text: its pairs, and the rows that are new with them. */
+struct w2v_block {
     struct w2v_pairs pairs;
+    uint32_t from[W2V_SIDES], end[W2V_SIDES]; /* places of copies */
+    uint64_t batch[W2V_SIDES]; /* where there are any: their fetch */
+};
+
+struct w2v_work {
+    struct w2v_block block[2]; /* one is worked on, the next is fetched */
     struct w2v_copy copy[W2V_SIDES];
+    const void **at; /* rows of a batch: owned */
+    size_t at_room;
     float *change; /* [stride]: owned */
     float *unit;   /* [words][stride] vectors of length 1, to answer: owned */
 };

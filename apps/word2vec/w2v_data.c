@@ -18,7 +18,9 @@ enum { BYTES_A_WORD = 64 }; /* of the vocabulary, and what is drawn from */
 
 static void free_work(struct w2v_work *k)
 {
-    w2v_pairs_deinit(&k->pairs);
+    for (int i = 0; i < 2; i++)
+        w2v_pairs_deinit(&k->block[i].pairs);
+    mem_free(k->at);
     for (int side = 0; side < W2V_SIDES; side++) {
         mem_free(k->copy[side].place);
         mem_free(k->copy[side].word);

@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-    ROWS_AT_ONCE = 16,
     BLOCK_WORDS = 1024, /* of the text, whose pairs are drawn at once */
     AHEAD = 8,          /* of so many pairs one tells the loss */
     CHUNK_BYTES_MIN = 4096,
@@ -183,47 +182,79 @@ static enum err place_word(struct w2v_copy *c, uint32_t word, uint32_t *place)
 }
 
 /* Words become places of their copies. */
-static enum err place_pairs(const struct w2v *m, struct w2v_work *k)
+static enum err place_pairs(const struct w2v *m, struct w2v_work *k,
+                            struct w2v_pairs *p)
 {
-    size_t outs = k->pairs.pairs * (1 + m->negative);
+    size_t outs = p->pairs * (1 + m->negative);
     enum err err = ERR_OK;
 
-    for (size_t i = 0; i < k->pairs.pairs && !err; i++)
-        err =
-            place_word(&k->copy[W2V_VECTORS], k->pairs.in[i], &k->pairs.in[i]);
+    for (size_t i = 0; i < p->pairs && !err; i++)
+        err = place_word(&k->copy[W2V_VECTORS], p->in[i], &p->in[i]);
     for (size_t i = 0; i < outs && !err; i++)
-        if (k->pairs.out[i] != WORD_NONE)
-            err = place_word(&k->copy[W2V_CONTEXTS], k->pairs.out[i],
-                             &k->pairs.out[i]);
+        if (p->out[i] != WORD_NONE)
+            err = place_word(&k->copy[W2V_CONTEXTS], p->out[i], &p->out[i]);
     return err;
 }
 
-/* Copies the rows from place @from on. @update: the worker's updates begin with
- * what is to be taken off at the clock's end. */
-static int fetch(const struct w2v *m, struct mlt_worker *w, int side,
-                 struct w2v_copy *c, uint32_t from, bool update)
+/* Places the pairs that were drawn, and sends for the rows that are new. */
+static int send_for(const struct w2v *m, struct mlt_worker *w,
+                    struct w2v_work *k, struct w2v_block *b)
 {
-    const void *at[ROWS_AT_ONCE];
+    int err;
+
+    for (int side = 0; side < W2V_SIDES; side++)
+        b->from[side] = k->copy[side].held;
+    err = (int)place_pairs(m, k, &b->pairs);
+    for (int side = 0; side < W2V_SIDES && !err; side++) {
+        const struct w2v_copy *c = &k->copy[side];
+
+        b->end[side] = c->held;
+        if (b->end[side] > b->from[side])
+            err = mlt_get_rows_begin(w, m->table[side],
+                                     b->end[side] - b->from[side],
+                                     c->word + b->from[side], &b->batch[side]);
+    }
+    return err;
+}
+
+/* Copies the rows that were sent for. @update: the worker's updates begin with
+ * what is to be taken off at the clock's end. */
+static int take_side(const struct w2v *m, struct mlt_worker *w,
+                     struct w2v_work *k, const struct w2v_block *b, int side,
+                     bool update)
+{
+    struct w2v_copy *c = &k->copy[side];
+    uint32_t from = b->from[side], n = b->end[side] - from;
+    int err;
+
+    if (n == 0)
+        return 0;
+    if (mem_grow((void **)&c->row, &c->row_room, m->stride * sizeof(*c->row),
+                 c->held) ||
+        mem_grow((void **)&k->at, &k->at_room, sizeof(*k->at), n))
+        return ERR_NOMEM;
+    err = mlt_get_rows_wait(w, b->batch[side], k->at);
+    for (uint32_t r = 0; r < n && !err; r++) {
+        float *row = c->row + (size_t)(from + r) * m->stride, *less;
+
+        memset(row + m->size, 0, (m->stride - m->size) * sizeof(*row));
+        memcpy(row, k->at[r], m->size * sizeof(*row));
+        if (!update)
+            continue;
+        less = mlt_update_row(w, m->table[side], c->word[from + r]);
+        for (unsigned j = 0; j < m->size; j++)
+            less[j] = -row[j];
+    }
+    return err;
+}
+
+static int take(const struct w2v *m, struct mlt_worker *w, struct w2v_work *k,
+                const struct w2v_block *b, bool update)
+{
     int err = 0;
 
-    if (mem_grow((void **)&c->row, &c->row_room, m->stride * sizeof(*c->row),
-                 c->held))
-        return ERR_NOMEM;
-    for (uint32_t i = from, n; i < c->held && !err; i += n) {
-        n = c->held - i < ROWS_AT_ONCE ? c->held - i : ROWS_AT_ONCE;
-        err = mlt_get_rows(w, m->table[side], n, c->word + i, at);
-        for (uint32_t r = 0; r < n && !err; r++) {
-            float *row = c->row + (size_t)(i + r) * m->stride, *less;
-
-            memset(row + m->size, 0, (m->stride - m->size) * sizeof(*row));
-            memcpy(row, at[r], m->size * sizeof(*row));
-            if (!update)
-                continue;
-            less = mlt_update_row(w, m->table[side], c->word[i + r]);
-            for (unsigned j = 0; j < m->size; j++)
-                less[j] = -row[j];
-        }
-    }
+    for (int side = 0; side < W2V_SIDES && !err; side++)
+        err = take_side(m, w, k, b, side, update);
     return err;
 }
 
@@ -267,35 +298,20 @@ static void give_back(const struct w2v *m, struct mlt_worker *w, int side,
 }
 
 static struct w2v_step step_of(const struct w2v *m, struct w2v_work *k,
-                               double rate)
+                               const struct w2v_block *b, double rate)
 {
     return (struct w2v_step){
-        .pairs = k->pairs.pairs,
+        .pairs = b->pairs.pairs,
         .targets = 1 + m->negative,
         .stride = m->stride,
-        .in = k->pairs.in,
-        .out = k->pairs.out,
+        .in = b->pairs.in,
+        .out = b->pairs.out,
         .vectors = k->copy[W2V_VECTORS].row,
         .contexts = k->copy[W2V_CONTEXTS].row,
         .rate = (float)rate,
         .change = k->change,
         .curve = &m->curve,
     };
-}
-
-/* Places the pairs that were drawn and copies the rows that are new. */
-static int prepare(const struct w2v *m, struct mlt_worker *w,
-                   struct w2v_work *k, bool update)
-{
-    uint32_t before[W2V_SIDES];
-    int err;
-
-    for (int side = 0; side < W2V_SIDES; side++)
-        before[side] = k->copy[side].held;
-    err = (int)place_pairs(m, k);
-    for (int side = 0; side < W2V_SIDES && !err; side++)
-        err = fetch(m, w, side, &k->copy[side], before[side], update);
-    return err;
 }
 
 /* The loss of the block's last pairs before any of its steps. Within a sentence
@@ -312,27 +328,46 @@ static double loss_ahead(const struct w2v_step *all, size_t *pairs)
     return w2v_loss(&last);
 }
 
-/* Places first .. end - 1 of the text. */
+/* Of places first .. end - 1 of the text the next block, from *@at on: its
+ * pairs are drawn and its rows are sent for. */
+static int draw_block(const struct w2v *m, struct mlt_worker *w,
+                      struct w2v_work *k, struct w2v_block *b, uint64_t *at,
+                      uint64_t end, struct rng *rng)
+{
+    uint64_t n = end - *at < BLOCK_WORDS ? end - *at : BLOCK_WORDS;
+    int err = (int)w2v_draw(&m->source, m->text.word, m->text.count, *at, n,
+                            rng, &b->pairs);
+
+    *at += n;
+    return err ? err : send_for(m, w, k, b);
+}
+
+/* Places first .. end - 1 of the text. While the steps of a block are taken,
+ * the rows of the next are on their way. */
 static int train(const struct w2v *m, struct mlt_worker *w, struct w2v_work *k,
                  uint64_t first, uint64_t end, uint64_t seed)
 {
     double rate = mlt_tunable(w, "learning_rate", 0), sum = 0;
+    uint64_t drawn = first;
     size_t pairs = 0;
     struct rng rng;
     int err = 0;
 
     rng_init(&rng, seed);
-    for (uint64_t at = first, n; at < end && !err; at += n) {
+    if (drawn < end)
+        err = draw_block(m, w, k, &k->block[0], &drawn, end, &rng);
+    for (uint64_t at = first, i = 0; at < end && !err; at += BLOCK_WORDS, i++) {
+        struct w2v_block *b = &k->block[i % 2];
         struct w2v_step step;
 
-        n = end - at < BLOCK_WORDS ? end - at : BLOCK_WORDS;
-        err = (int)w2v_draw(&m->source, m->text.word, m->text.count, at, n,
-                            &rng, &k->pairs);
+        if (drawn < end)
+            err =
+                draw_block(m, w, k, &k->block[(i + 1) % 2], &drawn, end, &rng);
         if (!err)
-            err = prepare(m, w, k, true);
+            err = take(m, w, k, b, true);
         if (err)
             break;
-        step = step_of(m, k, rate);
+        step = step_of(m, k, b, rate);
         sum += loss_ahead(&step, &pairs);
         w2v_train(&step);
     }
@@ -366,6 +401,7 @@ static int score(const struct w2v *m, struct mlt_worker *w, uint64_t first,
                  uint64_t count)
 {
     struct w2v_work *k = &m->work[mlt_worker_index(w)];
+    struct w2v_block *b = &k->block[0];
     int err = 0;
 
     for (uint64_t i = first; i < first + count && !err; i++) {
@@ -376,14 +412,16 @@ static int score(const struct w2v *m, struct mlt_worker *w, uint64_t first,
         rng_init(&rng, rng_mix(m->seed + SEED_OF_HELD, i));
         err = (int)w2v_draw(&m->source, m->held, m->held_count, at,
                             left < W2V_STRETCH ? left : W2V_STRETCH, &rng,
-                            &k->pairs);
+                            &b->pairs);
         if (!err)
-            err = prepare(m, w, k, false);
+            err = send_for(m, w, k, b);
+        if (!err)
+            err = take(m, w, k, b, false);
         if (err)
             break;
-        step = step_of(m, k, 0);
-        if (k->pairs.pairs > 0)
-            mlt_report(w, w2v_loss(&step), k->pairs.pairs);
+        step = step_of(m, k, b, 0);
+        if (b->pairs.pairs > 0)
+            mlt_report(w, w2v_loss(&step), b->pairs.pairs);
     }
     for (int side = 0; side < W2V_SIDES; side++)
         forget(&k->copy[side]);

@@ -7,6 +7,11 @@
  *   w2v_pairs  pairs a CPU second, drawing them included, over all passes
  *   w2v_loss   mean loss of the text's pairs after equally many passes
  *
+ * With BENCH_MEET, where two nodes meet (a folder is made for "folder";
+ * tcp://127.0.0.1:PORT goes through the loopback device, which may be shaped):
+ *
+ *   w2v_nodes  seconds a pass of two node processes of one worker
+ *
  * BENCH_PASSES passes a round (3). An argument is a size to run alone.
  */
 #include "apps/word2vec/word2vec.h"
@@ -18,9 +23,12 @@
 #include "ps/node/host_io.h"
 #include "tests/bench/bench.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BLOCK = 1024, NEGATIVE = 5, WINDOW = 5, MIN_COUNT = 5 };
@@ -125,14 +133,21 @@ static double plain_pass(struct plain *s, bool train)
 
 /* ---- ours ---------------------------------------------------------------- */
 
-static struct host *hosted_open(unsigned size, uint64_t seed)
+/* A node of @nodes. */
+static struct host *node_open(unsigned size, uint64_t seed, const char *model,
+                              unsigned nodes, unsigned node, const char *meet)
 {
-    struct host_config c = {.app = &app_word2vec, .folder = ".", .seed = seed};
+    struct host_config c = {.app = &app_word2vec,
+                            .folder = ".",
+                            .seed = seed,
+                            .node = node,
+                            .meet = meet};
     struct host *host;
     struct fault f = {0};
-    json_t *json = json_pack("{s:{s:s, s:s, s:s, s:i}, s:{s:i}}", "app", "name",
-                             "word2vec", "data", data(), "test", data(), "size",
-                             (int)size, "cluster", "workers", 1);
+    json_t *json = json_pack("{s:{s:s, s:s, s:s, s:i}, s:{s:i, s:i}, s:{s:s}}",
+                             "app", "name", "word2vec", "data", data(), "test",
+                             data(), "size", (int)size, "cluster", "workers", 1,
+                             "nodes", (int)nodes, "ps", "consistency", model);
 
     bench_must(json != NULL, "configuration");
     c.config = json;
@@ -140,6 +155,11 @@ static struct host *hosted_open(unsigned size, uint64_t seed)
     json_decref(json);
     bench_must(ps_fork(host_ps(host), 1, 0, BRANCH_TRAINING) == ERR_OK, "fork");
     return host;
+}
+
+static struct host *hosted_open(unsigned size, uint64_t seed)
+{
+    return node_open(size, seed, "bsp", 1, 0, NULL);
 }
 
 /* The mean of what a slice of @clocks tells. */
@@ -204,10 +224,69 @@ static void one_round(unsigned size, uint64_t seed, struct rates *r)
     host_close(host);
 }
 
+/* ---- two nodes ----------------------------------------------------------- */
+
+enum { NODES = 2, ROUNDS_MAX = 100 };
+
+static void be_node(unsigned size, const char *model, unsigned node,
+                    const char *meet, double pass_s[])
+{
+    struct host *host = node_open(size, 1, model, NODES, node, meet);
+    uint64_t clocks = host_facts(host)->order.parts;
+
+    for (unsigned i = 0; i < passes() && i < ROUNDS_MAX; i++) {
+        time_ns since = clock_monotonic();
+
+        hosted_slice(host, 1, BRANCH_TRAINING, clocks);
+        pass_s[i] = (double)(clock_monotonic() - since) / 1e9;
+    }
+    host_close(host);
+}
+
+/* The slower node's passes. */
+static void run_nodes(unsigned size, const char *model, const char *meet)
+{
+    double(*pass_s)[ROUNDS_MAX] =
+        mmap(NULL, NODES * sizeof(*pass_s), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct bench_series s = {.n = 0};
+    char folder[] = "/tmp/mltune-bench-XXXXXX", params[96];
+
+    bench_must(pass_s != MAP_FAILED && mkdtemp(folder) != NULL, "memory");
+    for (unsigned i = 0; i < NODES; i++)
+        if (fork() == 0) {
+            be_node(size, model, i, strcmp(meet, "folder") ? meet : folder,
+                    pass_s[i]);
+            _exit(0);
+        }
+    for (unsigned i = 0; i < NODES; i++) {
+        int status;
+
+        bench_must(wait(&status) > 0 && status == 0, "a node failed");
+    }
+    for (unsigned i = 0; i < passes() && i < ROUNDS_MAX; i++)
+        bench_add(&s, fmax(pass_s[0][i], pass_s[1][i]));
+    snprintf(params, sizeof(params), "size=%u model=%s first=%.2f", size, model,
+             fmax(pass_s[0][0], pass_s[1][0]));
+    bench_print("w2v_nodes", params, &s, "s");
+    munmap(pass_s, NODES * sizeof(*pass_s));
+    rmdir(folder);
+}
+
+static int nodes_main(const char *meet, unsigned size)
+{
+    run_nodes(size, "bsp", meet);
+    run_nodes(size, "ssp", meet);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    const char *meet = getenv("BENCH_MEET");
     unsigned only = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
 
+    if (meet)
+        return nodes_main(meet, only ? only : 100);
     for (unsigned size = 50; size <= 200; size *= 2) {
         struct rates r = {0};
         char params[64];
