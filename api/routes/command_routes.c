@@ -409,6 +409,7 @@ static const struct {
     [COMMAND_ADD] = {add_params, take_add},
     [COMMAND_UPLOAD] = {upload_params, take_upload},
     [COMMAND_UPLOADED] = {NULL, take_upload},
+    [COMMAND_WITHDRAW] = {NULL, take_upload},
     [COMMAND_DATA] = {NULL, take_data},
 };
 

@@ -149,13 +149,18 @@ static bool names_file(const char *name)
            plain == n;
 }
 
+static bool is_upload(enum command_id command)
+{
+    return command == COMMAND_UPLOAD || command == COMMAND_UPLOADED ||
+           command == COMMAND_WITHDRAW;
+}
+
 bool take_upload(const struct route_call *call, const json_t *body,
                  struct mailbox_request *request, struct response *out)
 {
     struct response_faults faults = {0};
 
-    assert(request->command == COMMAND_UPLOAD ||
-           request->command == COMMAND_UPLOADED);
+    assert(is_upload(request->command));
     (void)request;
     (void)body;
     if (!view_options(call->view)->desk) {
@@ -196,7 +201,7 @@ static void upload_fill(const struct route_call *call, struct desk_request *r)
 
     snprintf(r->upload, sizeof(r->upload), "%s",
              route_arg(call, "upload")->text);
-    if (r->command == COMMAND_UPLOADED)
+    if (r->command != COMMAND_UPLOAD)
         return;
     size = route_arg(call, "size");
     r->offset = (uint64_t)route_arg(call, "offset")->number;
@@ -208,7 +213,7 @@ void submit_fill(const struct route_call *call, struct desk_request *r)
 {
     const struct route_arg *group;
 
-    if (r->command == COMMAND_UPLOAD || r->command == COMMAND_UPLOADED)
+    if (is_upload(r->command))
         upload_fill(call, r);
     if (r->command != COMMAND_SUBMIT)
         return;

@@ -28,9 +28,9 @@ struct desk_request {
     char run[DESK_ID_MAX + 1];   /* "" for a new one */
     char group[DESK_ID_MAX + 1]; /* of SUBMIT; "" none was named */
     bool held;                   /* SUBMIT: not to begin until continued */
-    /* UPLOAD, UPLOADED: the file's name, which is no path. UPLOAD: where the
-     * piece belongs, the file's bytes (UINT64_MAX: the piece is its end), and
-     * whether an upload that was begun is given up for it. */
+    /* UPLOAD, UPLOADED, WITHDRAW: the file's name, which is no path. UPLOAD:
+     * where the piece belongs, the file's bytes (UINT64_MAX: the piece is its
+     * end), and whether an upload that was begun is given up for it. */
     char upload[DESK_UPLOAD_MAX + 1];
     uint64_t offset, size;
     bool anew;

@@ -36,6 +36,7 @@ enum command_id {
     COMMAND_ADD,
     COMMAND_UPLOAD,
     COMMAND_UPLOADED,
+    COMMAND_WITHDRAW, /* an upload */
     COMMAND_DATA,
     COMMAND_INTERRUPT, /* by a signal only */
     COMMAND_COUNT

@@ -102,6 +102,8 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
         upload_take(&s->o->uploads, r, out);
     else if (r->command == COMMAND_UPLOADED)
         upload_look(&s->o->uploads, r->upload, out);
+    else if (r->command == COMMAND_WITHDRAW)
+        upload_withdraw(&s->o->uploads, r, out);
     else if (r->command == COMMAND_DATA)
         data_list(&s->o->uploads, out);
     else if (!journaled)

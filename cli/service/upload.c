@@ -46,8 +46,8 @@ static bool may_touch(const struct desk_request *r,
         return true;
     response_problem(out, 403, "role_too_low", NULL,
                      "the upload of %s was begun by %s, not by %s: to go on "
-                     "with it, or to begin it anew, takes the role %s; choose "
-                     "another name",
+                     "with it, to begin it anew or to give it up takes the "
+                     "role %s; choose another name",
                      r->upload, sum->holder[0] ? sum->holder : "an admin",
                      r->by, role_name(ROLE_ADMIN));
     return false;
@@ -423,6 +423,12 @@ void upload_take(const struct upload_place *p, const struct desk_request *r,
         respond(r->upload, r->offset + r->len, false, out);
 }
 
+static void not_found(const char *name, struct response *out)
+{
+    response_problem(out, 404, "upload_not_found", NULL,
+                     "nothing of a file %s is in the data folder", name);
+}
+
 void upload_look(const struct upload_place *p, const char *name,
                  struct response *out)
 {
@@ -443,6 +449,50 @@ void upload_look(const struct upload_place *p, const char *name,
     if (bytes >= 0)
         respond(name, (uint64_t)bytes, false, out);
     else
-        response_problem(out, 404, "upload_not_found", NULL,
-                         "nothing of a file %s is in the data folder", name);
+        not_found(name, out);
+}
+
+/* Whether it is @r's to give up. */
+static bool may_withdraw(const struct upload_place *p,
+                         const struct desk_request *r, struct response *out)
+{
+    struct upload_sum sum = {.bytes = 0};
+    char list[FILE_PATH_MAX];
+    struct fault f = {0};
+    enum err err = file_join(list, p->state, "uploads", &f);
+    bool may;
+
+    if (!err)
+        err = upload_list_sum(p, list, r, false, &sum, &f);
+    may = !err && may_touch(r, &sum, out);
+    if (err)
+        not_stored(&f, out);
+    upload_sum_deinit(&sum);
+    return may;
+}
+
+void upload_withdraw(const struct upload_place *p, const struct desk_request *r,
+                     struct response *out)
+{
+    struct upload_paths at;
+    struct fault f = {0};
+
+    if (upload_paths_of(p, r->upload, &at, &f) != ERR_OK) {
+        not_stored(&f, out);
+    } else if (upload_bytes_of(at.part) < 0 && upload_exists(at.whole)) {
+        response_problem(out, 409, "already_exists", NULL,
+                         "the file %s is whole: remove it from the data "
+                         "folder, %s",
+                         r->upload, p->data);
+    } else if (upload_bytes_of(at.part) < 0) {
+        not_found(r->upload, out);
+    } else if (may_withdraw(p, r, out)) {
+        if (disk_system()->unlink(at.part) == 0) {
+            respond(r->upload, 0, false, out);
+            out->part = false; /* one piece less is no piece: it is audited */
+            return;
+        }
+        fault_errno(&f, ERR_IO, errno, "cannot remove %s", at.part);
+        not_stored(&f, out);
+    }
 }

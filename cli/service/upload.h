@@ -64,4 +64,11 @@ enum err uploads_of(const char *state, const char *owner, uint64_t *out,
 void upload_look(const struct upload_place *p, const char *name,
                  struct response *out);
 
+/* Removes what is there of the upload that @r names: its bytes are no more
+ * counted. Refuses: 403 role_too_low, of another's; 404 upload_not_found; 409
+ * already_exists, of a file that is whole: whose folder it is removes that;
+ * 507 not_stored. */
+void upload_withdraw(const struct upload_place *p, const struct desk_request *r,
+                     struct response *out);
+
 #endif

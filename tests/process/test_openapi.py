@@ -319,6 +319,10 @@ class Described(test_serve.Service):
         do("download_model")
         do("annotate_run")
         do("delete_run")
+        code, _, _ = self.ask("POST", "/api/v1/data/half.csv?size=9", b"x")
+        self.assertEqual(code, 200)
+        client.known["upload"] = "half.csv"
+        do("delete_upload")
         self.assertEqual(left, set())
         self.assertGreater(len(shaped), 25)
 
@@ -382,6 +386,7 @@ class Described(test_serve.Service):
         """Where a piece belongs is nothing to ask about an upload."""
         client = Stranger(self.address, self.token)
         for name, want in (("get_upload", {"upload"}),
+                           ("delete_upload", {"upload"}),
                            ("upload_data",
                             {"upload", "offset", "size", "anew"})):
             _, _, operation = client.operations[name]

@@ -155,6 +155,31 @@ class Upload(test_serve.Service):
         self.put("q", b"x", "?size=2")
         self.assertNotIn(".p3.upload", self.files())
 
+    def test_one_that_is_given_up_counts_no_more(self):
+        """By who began it, or an admin; a whole file stays."""
+        def delete(name, status):
+            code, _, answer = self.ask("DELETE", f"/api/v1/data/{name}")
+            self.assertEqual(code, status, answer)
+            return answer
+
+        for name in ("a", "b"):
+            self.put(name, b"x", f"?size={2 << 20}")
+        self.put("c", b"x", f"?size={2 << 20}", 413)
+        self.assertEqual(delete("a", 200),
+                         {"name": "a", "bytes": 0, "complete": False})
+        self.assertEqual(self.files(), [".b.upload"])
+        self.assertEqual(delete("a", 404)["code"], "upload_not_found")
+        self.put("c", b"xyz", "?size=3")
+        self.assertEqual(delete("c", 409)["code"], "already_exists")
+        self.assertEqual((self.folder / "data/c").read_bytes(), b"xyz")
+        self.assertEqual(self.files(), [".b.upload", "c"])
+        self.assertEqual(delete("..%2Fc", 400)["code"], "invalid_parameter")
+        # A link of that name is no upload, and what it means stays.
+        (self.folder / "kept").write_bytes(b"kept")
+        (self.folder / "data/.l.upload").symlink_to(self.folder / "kept")
+        self.assertEqual(delete("l", 404)["code"], "upload_not_found")
+        self.assertTrue((self.folder / "data/.l.upload").is_symlink())
+
     def test_what_is_announced_counts(self):
         """Small first pieces of large files cannot pass the limit."""
         for name in ("a", "b"):

@@ -351,6 +351,7 @@ void steering_take(struct board *c, const struct tuner_event *event)
     case COMMAND_NOTE:
     case COMMAND_UPLOAD:
     case COMMAND_UPLOADED:
+    case COMMAND_WITHDRAW:
     case COMMAND_DATA:
     case COMMAND_COUNT:
         break;

@@ -248,6 +248,7 @@ static void desk_gets_every_write(void **state)
         {"POST", "/api/v1/data/a.csv?size=9&offset=4&anew=true", "a,b\n1",
          COMMAND_UPLOAD, "", "", false},
         {"GET", "/api/v1/data/a.csv", "", COMMAND_UPLOADED, "", "", false},
+        {"DELETE", "/api/v1/data/a.csv", "", COMMAND_WITHDRAW, "", "", false},
         {"GET", "/api/v1/data", "", COMMAND_DATA, "", "", false},
         {"POST", "/api/v1/runs/run-1/branches/7:fork", "{\"epochs\": 2}",
          COMMAND_FORK, "run-1", "", false},
