@@ -19,8 +19,8 @@ route_command take_submission;
  * listed. Refused by a server that holds one run. */
 route_command take_delete, take_note;
 
-/* GET, POST, DELETE /data/{upload}: a file of the service's data folder, by its name.
- * Refused by a server that holds one run, and for a name that is none. */
+/* GET, POST, DELETE /data/{upload}: a file of the service's data folder, by its
+ * name. Refused by a server that holds one run, and for a name that is none. */
 extern const struct route_param upload_params[], uploaded_params[];
 route_command take_upload;
 
