@@ -34,8 +34,14 @@ struct csv_column {
 
 struct csv_table {
     const struct csv_options *options;
-    size_t fields;             /* of a record; 0: none was read yet */
-    size_t label;              /* its field; to predict: SIZE_MAX */
+    size_t fields;     /* of a record; 0: none was read yet */
+    size_t label;      /* its field; to predict: SIZE_MAX */
+    bool classes_said; /* the setting categories names the label */
+    char *odd_file;    /* of the first class that is a number and no
+                        * integer: owned; NULL: none */
+    uint64_t odd_line;
+    unsigned odd;              /* that class */
+    bool texts;                /* a class is no number */
     bool *ignored;             /* [fields] or NULL: owned; not looked at */
     size_t values;             /* of a row */
     struct csv_column *column; /* [values]: owned */
@@ -78,6 +84,7 @@ void csv_table_free(struct csv_table *t)
 {
     if (!t)
         return;
+    mem_free(t->odd_file);
     free_names(t->name, t->fields);
     mem_free(t->ignored);
     mem_free(t->column);
@@ -289,6 +296,21 @@ static enum err read_value(struct csv_reader *rd, size_t i, float *out)
 
 /* ---- classes ------------------------------------------------------------- */
 
+/* Remembers where a class stands that is a number and no integer. */
+static enum err note_class(const struct csv_reader *rd, const char *text)
+{
+    struct csv_table *t = rd->t;
+    double value = 0;
+
+    t->texts |= !csv_number(text, &value);
+    if (t->texts || t->odd_file || value == floor(value))
+        return ERR_OK;
+    t->odd_file = mem_strdup(rd->file);
+    t->odd_line = rd->r.line;
+    t->odd = t->s.classes;
+    return t->odd_file ? ERR_OK : no_memory(rd);
+}
+
 static enum err add_class(const struct csv_reader *rd, const char *text)
 {
     struct csv_table *t = rd->t;
@@ -302,6 +324,8 @@ static enum err add_class(const struct csv_reader *rd, const char *text)
                          "squared?)",
                          rd->file, rd->r.line, t->label + 1,
                          SAMPLES_CLASSES_MAX);
+    if (note_class(rd, text))
+        return ERR_NOMEM;
     copy = mem_strdup(text);
     if (!copy || mem_grow((void **)&t->s.class_name, &t->class_capacity,
                           sizeof(char *), t->s.classes + 1)) {
@@ -557,13 +581,16 @@ static enum err begin_categories(struct csv_reader *rd, bool header)
         const char *name = o->category[k];
 
         if ((csv_column_is_name(name) && !header) ||
-            !find_column(rd, name, &field) || field == t->label ||
-            is_ignored(t, field))
+            !find_column(rd, name, &field) || is_ignored(t, field))
             return fault_set(rd->f, ERR_INVAL,
                              "%s: line %" PRIu64 ": expected a column %s (the "
-                             "setting categories) beside the label and those "
+                             "setting categories) beside those "
                              "to ignore, found %zu columns and none such",
                              rd->file, rd->r.line, name, rd->r.fields);
+        if (field == t->label) {
+            t->classes_said = true;
+            continue;
+        }
         for (i = 0; t->column[i].field != field;)
             i++;
         t->column[i].kind = CSV_CATEGORIES;
@@ -985,6 +1012,25 @@ enum err csv_table_read(struct csv_table *t, struct data_stream *s,
 
 /* ---- the end ------------------------------------------------------------- */
 
+/* The labels are not what a newcomer takes for classes by mistake: all numbers,
+ * and one no integer (scikit-learn's type_of_target calls such "continuous").
+ * A model's are what they were. */
+static enum err check_classes(const struct csv_table *t, struct fault *f)
+{
+    const struct csv_options *o = t->options;
+    char text[CSV_EXCERPT_ROOM];
+
+    if (o->like || o->plain || t->classes_said || t->texts || !t->odd_file)
+        return ERR_OK;
+    return fault_set(f, ERR_LIMIT,
+                     "%s: line %" PRIu64 ", column %zu (the label): expected a "
+                     "class, a text or an integer, found \"%s\": nn and glm "
+                     "predict numbers with loss squared; where they are "
+                     "classes, name the label in the setting categories",
+                     t->odd_file, t->odd_line, t->label + 1,
+                     csv_excerpt(t->s.class_name[t->odd], text));
+}
+
 /* Classes in sorted order. */
 static enum err sort_classes(struct csv_table *t, struct fault *f)
 {
@@ -1067,6 +1113,7 @@ static void empty(struct csv_table *t)
     const struct csv_options *options = t->options;
 
     free_names(t->name, t->fields);
+    mem_free(t->odd_file);
     mem_free(t->ignored);
     mem_free(t->column);
     encoding_deinit(&t->found);
@@ -1081,8 +1128,11 @@ enum err csv_table_take(struct csv_table *t, struct samples *out,
     assert(t->s.count > 0 && t->fields > 0);
     t->s.channels = (uint32_t)t->values;
     t->s.height = t->s.width = 1;
-    if (!t->options->targets && has_labels(t))
-        err = sort_classes(t, f);
+    if (!t->options->targets && has_labels(t)) {
+        err = check_classes(t, f);
+        if (!err)
+            err = sort_classes(t, f);
+    }
     if (!err)
         err = take_columns(t, f);
     if (!err)

@@ -76,7 +76,9 @@ enum err csv_table_read(struct csv_table *t, struct data_stream *s,
 
 /* The rows as samples of columns x 1 x 1, with what there is to say of their
  * columns (`columns`; with `plain` NULL); the table is empty then. Rows were
- * read. Errors: ERR_NOMEM. */
+ * read. Errors: ERR_LIMIT (classes that are all numbers, and one no integer,
+ * unless the categories name the label: as with too many classes, they may well
+ * be numbers to predict), ERR_NOMEM. */
 enum err csv_table_take(struct csv_table *t, struct samples *out,
                         struct fault *f);
 

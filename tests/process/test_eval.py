@@ -221,6 +221,25 @@ class EvalTest(Case):
                       'has it, found "a", which the model reads',
                       self.eval("other.csv", 78))
 
+    def test_numbers_are_no_classes_by_mistake(self):
+        """A label that shows numbers is refused with what to do, and `data
+        info` takes it for numbers; where that is said, they are classes."""
+        self.write("price.csv", "a,price\n" + "".join(
+            f"{i},{i % 4 / 2}\n" for i in range(40)))
+        config = mlr_config()
+        config["app"] = {"name": "mlr", "data": "price.csv", "label": "price"}
+        done = self.run_config(config, "--no-tune")
+        self.assert_code(done, 78)
+        self.assertIn('price.csv: line 3, column 2 (the label): expected a '
+                      'class, a text or an integer, found "0.5": nn and glm '
+                      'predict numbers with loss squared', done.err)
+        done = self.mltune("data", "info", "price.csv")
+        self.assert_code(done, 0)
+        config["app"]["categories"] = ["price"]
+        self.train(config)
+        self.assertEqual(self.eval("price.csv")["confusion"]["classes"],
+                         ["0", "0.5", "1", "1.5"])
+
     def test_refusals(self):
         """What cannot be evaluated is said, with the contract's exit codes."""
         config = mlr_config()

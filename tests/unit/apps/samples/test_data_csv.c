@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/scratch.h"
 
 static const struct csv_options as_found = {.header = -1};
 
@@ -440,6 +441,88 @@ static void csv_names_stand_once(void **state)
     samples_deinit(&s);
 }
 
+static enum err take_text(const char *text, const struct csv_options *o,
+                          struct samples *out, struct fault *f)
+{
+    struct csv_table *t = csv_table_new(o);
+    struct data_stream *s;
+    enum err err;
+
+    scratch_text("numbers.csv", text);
+    assert_int_equal(data_stream_open(scratch_path("numbers.csv"), &s, f),
+                     ERR_OK);
+    assert_int_equal(csv_table_read(t, s, UINT64_MAX, f), ERR_OK);
+    data_stream_close(s);
+    err = csv_table_take(t, out, f);
+    csv_table_free(t);
+    return err;
+}
+
+/* Of several files the one that has it is named; one text makes all classes. */
+static void csv_numbers_of_a_later_file_are_named(void **state)
+{
+    static const char *const name[] = {"one.csv", "two.csv", "three.csv"};
+    struct csv_options o = {.header = -1};
+    struct samples s;
+    struct fault f = {0};
+
+    (void)state;
+    scratch_text(name[0], "a,y\n1,1\n2,2\n");
+    scratch_text(name[1], "a,y\n1,2\n2,0.5\n3,1.5\n");
+    scratch_text(name[2], "a,y\n1,2\n2,many\n");
+    for (int files = 2; files <= 3; files++) {
+        struct csv_table *t = csv_table_new(&o);
+
+        for (int i = 0; i < files; i++) {
+            struct data_stream *in;
+
+            assert_int_equal(data_stream_open(scratch_path(name[i]), &in, &f),
+                             ERR_OK);
+            assert_int_equal(csv_table_read(t, in, UINT64_MAX, &f), ERR_OK);
+            data_stream_close(in);
+        }
+        assert_int_equal(csv_table_take(t, &s, &f),
+                         files == 2 ? ERR_LIMIT : ERR_OK);
+        if (files == 2)
+            assert_non_null(strstr(f.text, "two.csv: line 3, column 2 (the "
+                                           "label): expected a class"));
+        else
+            samples_deinit(&s);
+        csv_table_free(t);
+    }
+}
+
+/* A label of numbers that are no integers is no class, unless that is said. */
+static void csv_numbers_are_no_classes_unless_said(void **state)
+{
+    static const char prices[] = "a,price\n1,2.5\n2,3\n3,2.5\n";
+    static const char *const label[] = {"price"};
+    struct csv_options o = {.header = -1};
+    struct samples s;
+    struct fault f = {0};
+
+    (void)state;
+    assert_int_equal(take_text(prices, &o, &s, &f), ERR_LIMIT);
+    assert_non_null(strstr(f.text, "numbers.csv: line 2, column 2 (the "
+                                   "label): expected a class, a text or an "
+                                   "integer, found \"2.5\""));
+    assert_non_null(strstr(f.text, "loss squared"));
+    o.targets = true;
+    assert_int_equal(take_text(prices, &o, &s, &f), ERR_OK);
+    assert_float_equal(s.target[0], 2.5, 0);
+    samples_deinit(&s);
+    o = (struct csv_options){.header = -1, .category = label, .categories = 1};
+    assert_int_equal(take_text(prices, &o, &s, &f), ERR_OK);
+    assert_int_equal(s.classes, 2);
+    samples_deinit(&s);
+    o = (struct csv_options){.header =
+                                 -1}; /* integers, and a text among them */
+    assert_int_equal(take_text("1,2.0\n2,3e0\n", &o, &s, &f), ERR_OK);
+    samples_deinit(&s);
+    assert_int_equal(take_text("1,2.5\n2,many\n", &o, &s, &f), ERR_OK);
+    samples_deinit(&s);
+}
+
 /* Columns of one name, which models of before may have, are taken in their
  * order. */
 static void csv_inputs_of_one_name_are_several(void **state)
@@ -598,6 +681,10 @@ int main(void)
         cmocka_unit_test(csv_files_follow_one_another),
         cmocka_unit_test(csv_inputs_are_found_by_name_or_place),
         cmocka_unit_test(csv_names_stand_once),
+        cmocka_unit_test_setup_teardown(csv_numbers_of_a_later_file_are_named,
+                                        scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(csv_numbers_are_no_classes_unless_said,
+                                        scratch_make, scratch_remove),
         cmocka_unit_test(csv_inputs_of_one_name_are_several),
         cmocka_unit_test(csv_inputs_of_names_with_breaks_are_found),
         cmocka_unit_test(csv_inputs_that_lack_are_refused),
