@@ -55,8 +55,7 @@ static void tell(struct session *s, enum hook_event event, const char *message)
 
 void session_hooks_record(struct session *s, const struct record *record)
 {
-    if (record->kind == RECORD_EPOCH_ENDED && record->epoch_ended.best &&
-        record->epoch_ended.surviving)
+    if (record->kind == RECORD_EPOCH_ENDED && record->epoch_ended.best)
         tell(s, HOOK_BEST, "");
     /* Another process has read the news of a user's resume. */
     if (record->kind == RECORD_RUN_RESUMED && record->run_resumed.restarts > 0)

@@ -365,13 +365,23 @@ void training_record(const struct training *l, const struct training_epoch *e,
                      bool surviving, bool best)
 {
     const struct branch *b = board_branch(l->c, l->branch);
-    struct record_epoch_ended *r = board_record_epoch_ended(l->c);
 
     assert(b);
+    training_record_of(l->c, l->branch, b->json, e, surviving, best);
+}
+
+void training_record_of(struct board *c, branch_id branch, json_t *json,
+                        const struct training_epoch *e, bool surviving,
+                        bool best)
+{
+    struct record_epoch_ended *r = board_record_epoch_ended(c);
+
+    assert(json);
+    assert(e->e.epoch > 0);
     r->epoch = e->e.epoch;
-    r->branch = l->branch;
+    r->branch = branch;
     r->surviving = surviving;
-    r->setting = json_incref(b->json);
+    r->setting = json_incref(json);
     r->clock = e->e.clock;
     r->loss = e->e.loss;
     r->metric = e->metric;

@@ -89,4 +89,9 @@ void training_go(struct training *l);
 void training_record(const struct training *l, const struct training_epoch *e,
                      bool surviving, bool best);
 
+/* The same of @branch, which may be gone, with its setting @json (borrowed). */
+void training_record_of(struct board *c, branch_id branch, json_t *json,
+                        const struct training_epoch *e, bool surviving,
+                        bool best);
+
 #endif

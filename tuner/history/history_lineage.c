@@ -25,6 +25,49 @@ static bool follows_the_last(const struct history *h, size_t index)
            before->epoch + 1 == e->epoch;
 }
 
+/* Index of the last epoch up to @limit of branch @of; SIZE_MAX: it has none. */
+static size_t last_up_to(const struct history *h, branch_id of, uint32_t limit)
+{
+    size_t found = SIZE_MAX;
+
+    for (size_t i = 0; i < h->epochs; i++)
+        if (h->epoch[i].e.branch == of && h->epoch[i].e.epoch <= limit &&
+            (found == SIZE_MAX ||
+             h->epoch[found].e.epoch < h->epoch[i].e.epoch))
+            found = i;
+    return found;
+}
+
+/* The epochs up to @limit are those of the branches that @of was forked from: a
+ * lineage that goes on from a finalist that had lost (it had the best model)
+ * has its epochs, and no longer the winner's. Those of an ancestor that
+ * survives do so with all before them. */
+static void ancestors_survive(struct history *h, branch_id of, uint32_t limit)
+{
+    const struct history_branch *b;
+
+    while (limit > 0 && (b = history_find(h, of)) && b->parent < of) {
+        size_t last = last_up_to(h, b->parent, limit);
+        uint32_t lowest = limit + 1;
+
+        of = b->parent;
+        if (last == SIZE_MAX)
+            continue;
+        if (h->epoch[last].e.surviving)
+            return;
+        for (size_t i = 0; i < h->epochs; i++)
+            if (h->epoch[i].e.branch == of && h->epoch[i].e.epoch < lowest)
+                lowest = h->epoch[i].e.epoch;
+        for (size_t i = 0; i < h->epochs; i++) {
+            struct record_epoch_ended *x = &h->epoch[i].e;
+
+            if (x->epoch >= lowest && x->epoch <= limit)
+                x->surviving = x->branch == of;
+        }
+        limit = lowest - 1;
+    }
+}
+
 /* A branch that survives does so with all its epochs. Those of others survive
  * only up to where it began: a lineage that went back to an earlier state (a
  * divergence, a re-tune from the best epoch) or lost the lead to another leaves
@@ -52,6 +95,7 @@ static void surviving_epoch(struct history *h, size_t index)
         else if (x->epoch >= first)
             x->surviving = false;
     }
+    ancestors_survive(h, e->branch, first - 1);
     h->last_epoch = index + 1;
     if (e->best)
         h->best_epoch = index + 1;
@@ -99,6 +143,8 @@ enum err history_apply_epoch(struct history *h, const struct record *r)
     h->epoch[i].e.setting = NULL;
     if (r->epoch_ended.surviving)
         surviving_epoch(h, i);
+    else if (r->epoch_ended.best) /* of a finalist that lost, of a contest */
+        h->best_epoch = i + 1;
     return ERR_OK;
 }
 

@@ -41,6 +41,50 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
 
 /* ---- one finalist -------------------------------------------------------- */
 
+/* Whether it holds the end of an epoch that can be the run's model. */
+static bool has_kept(const struct finals *f, const struct finalist *x)
+{
+    const struct branch *kept = board_branch(f->c, x->kept);
+
+    return kept && branch_is_live(kept);
+}
+
+static const struct training_epoch *kept_epoch(const struct finalist *x)
+{
+    assert(x->kept_at < x->epochs);
+    return &x->epoch[x->kept_at];
+}
+
+/* Which epoch is the better model, as of the run's best (board_is_better). */
+static bool better(const struct finals *f, const struct training_epoch *a,
+                   const struct training_epoch *b)
+{
+    double x = finals_score(f, a), y = finals_score(f, b);
+
+    return x < y || (x == y && a->e.loss < b->e.loss);
+}
+
+struct finalist *finals_best_kept(struct finals *f)
+{
+    struct finalist *best = NULL;
+
+    for (size_t i = 0; i < f->n; i++)
+        if (has_kept(f, &f->f[i]) &&
+            (!best || better(f, kept_epoch(&f->f[i]), kept_epoch(best))))
+            best = &f->f[i];
+    return best;
+}
+
+/* A finalist that is out may have had the best model: others with less training
+ * loss may have won, which are no better by the metric. */
+static void drop_kept(struct finals *f, struct finalist *x)
+{
+    if (finals_best_kept(f) == x)
+        return;
+    board_drop(f->c, x->kept, "its finalist is out");
+    x->kept = BRANCH_NONE;
+}
+
 static void drop_out(struct finals *f, struct finalist *x, const char *why)
 {
     assert(!x->out);
@@ -49,11 +93,27 @@ static void drop_out(struct finals *f, struct finalist *x, const char *why)
                    why);
     if (x->started)
         training_deinit(&x->line);
-    board_drop(f->c, x->kept, "its finalist is out");
-    x->kept = BRANCH_NONE;
+    drop_kept(f, x);
     board_free(f->c, x->branch, "lost the finals");
     x->trial->branch = BRANCH_NONE;
     x->out = true;
+}
+
+bool finals_save_best(struct finals *f, const struct finalist *winner)
+{
+    const struct finalist *x = finals_best_kept(f);
+    const struct training_epoch *e;
+
+    if (!x || x == winner)
+        return false;
+    e = kept_epoch(x);
+    board_decision(f->c, "best",
+                   "trial %u, which is not trained with, has the best model: "
+                   "that of epoch %u is kept",
+                   x->trial->number, e->e.epoch);
+    training_record_of(f->c, x->branch, x->trial->json, e, false, true);
+    board_set_best(f->c, x->kept, x->branch, &e->e, e->metric);
+    return true;
 }
 
 /* Time of an epoch of @x, at its trial's pooled pace: finalists are compared at
@@ -145,8 +205,14 @@ static bool kept_settled(struct finals *f, struct finalist *x)
 {
     const struct branch *kept = board_branch(f->c, x->kept);
 
-    if (!kept || branch_is_live(kept))
+    if (!kept)
         return true;
+    if (branch_is_live(kept)) {
+        for (size_t i = 0; i < f->n; i++)
+            if (f->f[i].out)
+                drop_kept(f, &f->f[i]);
+        return true;
+    }
     if (!branch_is_refused(kept))
         return false;
     board_decision(f->c, "keep",
@@ -377,6 +443,10 @@ struct finalist *finals_advance(struct finals *f, bool *none)
 void finals_deinit(struct finals *f, struct finalist *winner)
 {
     for (size_t i = 0; i < f->n; i++)
-        if (&f->f[i] != winner && !f->f[i].out)
-            drop_out(f, &f->f[i], "another is better");
+        if (&f->f[i] != winner) {
+            if (!f->f[i].out)
+                drop_out(f, &f->f[i], "another is better");
+            board_drop(f->c, f->f[i].kept, "the finals are over");
+            f->f[i].kept = BRANCH_NONE;
+        }
 }

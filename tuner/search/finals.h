@@ -44,7 +44,8 @@ struct finalist {
                                      * or epochs with trial_clocks */
     double run;                     /* the same, so far */
     branch_id kept;   /* end of its best epoch if that beats the run's best so
-                       * far, held; else BRANCH_NONE */
+                       * far, held, even when it is out where no other finalist
+                       * has a better one; else BRANCH_NONE */
     uint32_t kept_at; /* index of that epoch */
 };
 
@@ -68,6 +69,14 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
 /* Goes on; returns the winner once there is one, else NULL. All finalists may
  * fall out (diverge): then *@none is set. */
 struct finalist *finals_advance(struct finals *f, bool *none);
+
+/* The finalist whose kept epoch is the best of all, of those that are out too,
+ * and beats the run's best so far; NULL: none does. */
+struct finalist *finals_best_kept(struct finals *f);
+
+/* Makes that epoch the run's best model unless it is @winner's (may be NULL),
+ * whose own epochs are yet to be taken. True if it did. */
+bool finals_save_best(struct finals *f, const struct finalist *winner);
 
 /* Releases all finalists but @winner (may be NULL): branches, lines, forks. */
 void finals_deinit(struct finals *f, struct finalist *winner);

@@ -797,7 +797,8 @@ void contest_end(struct contest *ct, struct contestant *winner,
         snprintf(text, sizeof(text), "trial %u wins: %.300s",
                  contest_number(winner), reason);
         take_lead(ct, winner, text);
-        training_record(&winner->line, &winner->last, true, false);
+        if (winner->last.e.epoch > 0)
+            training_record(&winner->line, &winner->last, true, false);
     }
 }
 

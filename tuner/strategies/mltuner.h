@@ -37,6 +37,8 @@ struct mltuner {
     uint32_t
         made; /* of these searches, those that no resume went back before */
     uint32_t vain;         /* re-tunes in a row that changed nothing */
+    bool best_aside;       /* the best model is none of the line's: a finalist
+                            * had it that lost */
     double trained;        /* since the last search: seconds, or samples with
                             * trial_clocks */
     bool rescue;           /* the search answers a divergence */

@@ -17,6 +17,7 @@ struct saved_mltuner {
     uint32_t returns, vain;
     uint32_t made; /* searches */
     double trained;
+    bool best_aside;
     struct plateau plateau;
     uint32_t cooling; /* epochs after which the cooldown began; 0: it has not */
     uint32_t cooled;  /* epoch that it ends with; 0: the run's last */
@@ -48,6 +49,8 @@ static const struct json_field saved_fields[] = {
     /* Snapshots may be older than it. */
     {FIELD_AS("searches", saved_mltuner, U32, made), .optional = true},
     {FIELD_OF(saved_mltuner, REAL, trained)},
+    {FIELD_OF(saved_mltuner, BOOL, best_aside), .optional = true,
+     .sparse = true},
     {FIELD_OF(saved_mltuner, PART, plateau), .part = saved_plateau},
     {FIELD_OF(saved_mltuner, U32, cooling), .optional = true, .sparse = true},
     {FIELD_OF(saved_mltuner, U32, cooled), .optional = true, .sparse = true},
@@ -107,6 +110,7 @@ static json_t *to_json(const struct mltuner *s, const struct setting *setting)
         .vain = s->vain,
         .made = s->made,
         .trained = s->trained,
+        .best_aside = s->best_aside,
         .plateau = s->plateau,
         .cooling = s->cool.from,
         .cooled = s->cool.end,
@@ -227,6 +231,7 @@ static enum err take_saved(struct mltuner *s, const struct saved_mltuner *read)
     s->vain = read->vain;
     s->made = read->made;
     s->trained = read->trained;
+    s->best_aside = read->best_aside;
     s->plateau = read->plateau;
     if (!(read->epoch_s >= 0 && isfinite(read->epoch_s)))
         return ERR_FORMAT;

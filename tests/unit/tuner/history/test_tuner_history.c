@@ -267,6 +267,35 @@ static void history_follows_a_change_of_lead(void **state)
     history_deinit(&w.h);
 }
 
+/* The best model may be that of a finalist that lost: its epochs are no part of
+ * the lineage, until that goes on from it. */
+static void history_goes_back_to_a_finalist_that_lost(void **state)
+{
+    struct world w = {0};
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    epoch(&w, 1, 1, true, true, 5);
+    epoch(&w, 2, 1, true, true, 4);
+    branch(&w, 2, 1, BRANCH_TRAINING);
+    branch(&w, 3, 1, BRANCH_TRAINING);
+    epoch(&w, 3, 2, false, false, 3);
+    branch(&w, 4, 2, BRANCH_KEPT);
+    epoch(&w, 3, 3, false, false, 3.5);
+    epoch(&w, 3, 2, false, true, 3);
+    epoch(&w, 3, 3, true, false, 3.5);
+    assert_int_equal(history_best_epoch(&w.h)->e.branch, 2);
+    assert_false(history_best_epoch(&w.h)->e.surviving);
+    assert_int_equal(history_last_epoch(&w.h)->e.branch, 3);
+    branch(&w, 5, 4, BRANCH_TRAINING);
+    epoch(&w, 4, 5, true, false, 3.2);
+    for (size_t i = 0; i < w.h.epochs; i++)
+        assert_int_equal(w.h.epoch[i].e.surviving, w.h.epoch[i].e.branch != 3);
+    assert_int_equal(history_epochs(&w.h), 4);
+    history_deinit(&w.h);
+}
+
 /* Finalists' epochs become the lineage's when recorded again; a lineage that
  * goes back leaves its later epochs behind. */
 static void history_follows_the_surviving_lineage(void **state)
@@ -1154,6 +1183,7 @@ int main(void)
         cmocka_unit_test(history_keeps_the_latest_decisions_and_slices),
         cmocka_unit_test(history_follows_the_surviving_lineage),
         cmocka_unit_test(history_follows_a_change_of_lead),
+        cmocka_unit_test(history_goes_back_to_a_finalist_that_lost),
         cmocka_unit_test(history_result_has_the_contract_members),
         cmocka_unit_test(history_out_of_memory_changes_nothing),
         cmocka_unit_test(history_resumed_goes_back_to_the_snapshot),
