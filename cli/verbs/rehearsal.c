@@ -116,6 +116,36 @@ static enum err plan_memory(const struct run_config *c,
     return err || c->nodes == 1 ? err : check_memory(out, c->nodes, f);
 }
 
+/* What a table's label is taken for, and why: classes or numbers. @data: as
+ * struct mlt_app_info has it, or NULL. */
+static void print_label(const char *data)
+{
+    json_t *all = data ? json_loads(data, 0, NULL) : NULL;
+    const json_t *column, *classes;
+    size_t i;
+
+    json_array_foreach((json_t *)json_at(all, "/columns"), i, column)
+    {
+        const char *name = json_text_at(column, "/name");
+
+        if (strcmp(json_text_at(column, "/kind"), "label") != 0)
+            continue;
+        classes = json_at(column, "/classes");
+        printf("label     %s%s", name, *name ? ": " : "");
+        if (classes)
+            printf("%zu classes; nn and glm predict numbers with loss "
+                   "squared\n",
+                   json_array_size(classes) +
+                       (size_t)json_integer_value(
+                           json_at(column, "/classes_left_out")));
+        else
+            printf("numbers to predict, %.4g to %.4g, since loss is squared\n",
+                   json_number_at(column, "/min"),
+                   json_number_at(column, "/max"));
+    }
+    json_decref(all);
+}
+
 /* @work: how the application splits its work, in lines, or NULL. */
 static void print_loaded(const struct run_config *c,
                          const struct host_facts *facts,
@@ -125,6 +155,7 @@ static void print_loaded(const struct run_config *c,
            " for validation; %.4g MiB a branch\n",
            facts->info.samples, facts->info.validation_samples,
            mib(facts->branch_bytes));
+    print_label(facts->info.data);
     print_memory(memory, c->nodes, HOST_MODELS_MIN);
     for (const char *line = work; line && *line;) {
         size_t n = strcspn(line, "\n");

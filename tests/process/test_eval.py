@@ -237,6 +237,17 @@ class EvalTest(Case):
         self.assert_code(done, 0)
         config["app"]["categories"] = ["price"]
         self.train(config)
+        plan = self.run_config(config, "--dry-run")
+        self.assertIn("\nlabel     price: 4 classes; nn and glm predict numbers "
+                      "with loss squared\n", plan.out)
+        numbers = {**config, "app": {
+            "name": "nn", "data": "price.csv", "label": "price",
+            "loss": "squared", "test_fraction": 0,
+            "layers": [{"type": "dense", "units": "outputs"}]}}
+        plan = self.run_config(numbers, "--dry-run")
+        self.assert_code(plan, 0)
+        self.assertIn("\nlabel     price: numbers to predict, 0 to 1.5, since "
+                      "loss is squared\n", plan.out)
         self.assertEqual(self.eval("price.csv")["confusion"]["classes"],
                          ["0", "0.5", "1", "1.5"])
 
