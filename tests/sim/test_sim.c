@@ -145,10 +145,11 @@ static void sim_families_find_a_fast_setting(void **state)
     }
 }
 
-/* A training system with nothing to gain ends the run as converged. */
+/* A training system with nothing to gain ends the run as converged; a cooldown
+ * that brought nothing in its first half was given up, which is said. */
 static void sim_converged_system_ends(void **state)
 {
-    unsigned n = sim_seeds(30), settled = 0;
+    unsigned n = sim_seeds(30), settled = 0, given_up = 0;
     struct sim_family f = plain;
     struct sim_result r;
 
@@ -159,8 +160,12 @@ static void sim_converged_system_ends(void **state)
         run_one(&f, seed, &r);
         assert_int_equal(r.finish.status, RUN_FINISHED);
         settled += strcmp(r.finish.reason, "converged") == 0;
+        given_up += strstr(r.finish.message, "given up") != NULL;
+        assert_null(strstr(r.finish.message, " 1 epochs"));
     }
-    printf("sim_converged seeds=%u converged=%u\n", n, settled);
+    printf("sim_converged seeds=%u converged=%u given_up=%u\n", n, settled,
+           given_up);
+    assert_true(given_up > 0);
     assert_true(settled >= 0.99 * n);
 }
 

@@ -73,13 +73,22 @@ void stops_converged(struct board *c, const struct plateau *p)
                   p->since);
 }
 
-void stops_cooled(struct board *c, uint32_t epochs)
+void stops_cooled(struct board *c, uint32_t epochs, uint32_t of)
 {
-    lifecycle_end(c, RUN_FINISHED, "converged",
-                  "no improvement of %s at a steady learning rate, and a "
-                  "cooldown of %u epochs is over",
-                  board_validates(c) ? "the validation metric" : "the loss",
-                  epochs);
+    const char *what =
+        board_validates(c) ? "the validation metric" : "the loss";
+
+    assert(epochs >= 1);
+    if (epochs < of)
+        lifecycle_end(c, RUN_FINISHED, "converged",
+                      "no improvement of %s at a steady learning rate, nor in "
+                      "%u of the %u epochs of a cooldown, which is given up",
+                      what, epochs, of);
+    else
+        lifecycle_end(c, RUN_FINISHED, "converged",
+                      "no improvement of %s at a steady learning rate, and a "
+                      "cooldown of %u epoch%s is over",
+                      what, epochs, epochs == 1 ? "" : "s");
 }
 
 void stops_out_of_time(struct board *c, double epoch_s, double left_s)

@@ -22,8 +22,8 @@ uint32_t stops_patience(const struct board *c);
 /* Ends the run as converged. */
 void stops_converged(struct board *c, const struct plateau *p);
 
-/* Ends the run as converged after a cooldown of @epochs. */
-void stops_cooled(struct board *c, uint32_t epochs);
+/* Ends the run as converged after @epochs of a cooldown of @of. */
+void stops_cooled(struct board *c, uint32_t epochs, uint32_t of);
 
 /* Ends the run as one whose time is over: the next epoch takes @epoch_s,
  * @left_s are left. */

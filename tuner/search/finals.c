@@ -445,7 +445,8 @@ void finals_deinit(struct finals *f, struct finalist *winner)
     for (size_t i = 0; i < f->n; i++)
         if (&f->f[i] != winner) {
             if (!f->f[i].out)
-                drop_out(f, &f->f[i], "another is better");
+                drop_out(f, &f->f[i],
+                         winner ? "another is better" : "the finals are over");
             board_drop(f->c, f->f[i].kept, "the finals are over");
             f->f[i].kept = BRANCH_NONE;
         }

@@ -434,9 +434,9 @@ static void cool(struct mltuner *s)
         assert(left >= 1);
         cooldown_begin(&s->cool, board_space(c), s->line.epochs, &steady);
         d = board_decision(c, "cooldown",
-                           "the last %u epochs begin: the learning rate falls "
-                           "to nearly zero",
-                           left);
+                           "the last %u epoch%s: the learning rate falls to "
+                           "nearly zero",
+                           left, left == 1 ? " begins" : "s begin");
         board_decision_number(d, "epochs", left);
         board_decision_number(d, "learning_rate", s->cool.first);
     }
@@ -468,10 +468,11 @@ static bool cool_in_the_end(struct mltuner *s)
     cooldown_begin(&s->cool, board_space(c), from, &steady);
     s->cool.end = last;
     s->cool.due = true;
-    d = board_decision(c, "cooldown",
-                       "no improvement by 0.1 %% in %u epochs: in %u more the "
-                       "learning rate falls to nearly zero",
-                       s->plateau.since, last - from);
+    d = board_decision(
+        c, "cooldown",
+        "no improvement by 0.1 %% in %u epoch%s: over %u more the learning "
+        "rate falls to nearly zero, unless half of them bring nothing",
+        s->plateau.since, s->plateau.since == 1 ? "" : "s", last - from);
     board_decision_number(d, "epochs", last - from);
     board_decision_number(d, "learning_rate", s->cool.first);
     return true;
@@ -485,7 +486,8 @@ static void next_epoch(struct mltuner *s)
     bool cooling = cools(s);
 
     if (cooldown_over(&s->cool, s->line.epochs, s->plateau.since))
-        stops_cooled(s->c, s->line.epochs - s->cool.from);
+        stops_cooled(s->c, s->line.epochs - s->cool.from,
+                     s->cool.end - s->cool.from);
     else if (s->cool.from && last_epoch(s, s->line.epochs) == s->line.epochs)
         stops_out_of_time(s->c, s->horizon.epoch_s, time_left(s));
     else if (cooling && branch_idle(b))
