@@ -26,10 +26,11 @@ enum {
     /* Messages of a node that wait to be taken: its window, and what is
      * acknowledged or greeted beside it. */
     COMM_WAITING_MAX = 4 * COMM_WINDOW,
-    /* Room of a frame; and bytes of frames under way to a node, which end with
-     * the first frame that reaches them. Half of them are acknowledged. */
+    /* Room of a frame; and bytes of frames under way to all nodes, but to each
+     * at least the second number (comm_way_bytes). */
     COMM_ROOM_BYTES = 512 << 10,
     COMM_WAY_BYTES = 4 << 20,
+    COMM_WAY_LEAST = 1 << 20,
     /* That a process keeps of buffers it has freed: they come again. */
     COMM_FREED_BYTES = 64 << 20,
     COMM_CURVE_BYTES = 1 << 10, /* that a key adds to a frame, or more */
@@ -43,6 +44,15 @@ enum {
     COMM_ASK_MS =
         250 /* between two looks whether a lost one's port is closed */
 };
+
+/* Bytes of frames under way to one of the other nodes, which end with the first
+ * frame that reaches them. Half of them are acknowledged. */
+static inline uint64_t comm_way_bytes(uint32_t nodes)
+{
+    uint64_t share = nodes > 1 ? COMM_WAY_BYTES / (nodes - 1) : COMM_WAY_BYTES;
+
+    return share < COMM_WAY_LEAST ? COMM_WAY_LEAST : share;
+}
 
 /* Why a frame changes nothing. */
 enum comm_ignored { COMM_MALFORMED, COMM_FOREIGN, COMM_REPLAYED, COMM_AHEAD };

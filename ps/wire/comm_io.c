@@ -254,8 +254,8 @@ static void comm_bytes(const struct ps_shape *shape, double touched,
     }
     m->caches +=
         (uint64_t)shape->nodes * SHARD_READS_MAX * 32 + COMM_ROOM_BYTES;
-    m->frames =
-        2 * (uint64_t)(shape->nodes - 1) * (COMM_WAY_BYTES + COMM_ROOM_BYTES);
+    m->frames = 2 * (uint64_t)(shape->nodes - 1) *
+                (comm_way_bytes(shape->nodes) + COMM_ROOM_BYTES);
 }
 
 static enum err new_updates(struct comm *c)

@@ -60,7 +60,8 @@ bool comm_may_send(struct comm *c, uint32_t node, bool ack)
     time_ns now;
 
     assert(node != c->shape->node);
-    if (!ack && (!link_open(&p->link) || p->way >= COMM_WAY_BYTES))
+    if (!ack &&
+        (!link_open(&p->link) || p->way >= comm_way_bytes(c->shape->nodes)))
         return false;
     if (!manager_paces(&c->manager))
         return true;

@@ -349,7 +349,7 @@ static bool send_next(struct comm *c, uint32_t node)
     size_t n = 0;
 
     assert(node != c->shape->node);
-    if ((link_owes_ack(l) || p->came >= COMM_WAY_BYTES / 2) &&
+    if ((link_owes_ack(l) || p->came >= comm_way_bytes(c->shape->nodes) / 2) &&
         comm_may_send(c, node, true)) {
         n = link_ack(l, c->bytes, c->room);
         comm_send_ack(c, node, n);
