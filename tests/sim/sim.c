@@ -262,6 +262,7 @@ static void receive_fork(struct sim *s, struct msg *m)
         snprintf(failed.failed.reason, sizeof(failed.failed.reason),
                  "memory limit");
         b->refused = true;
+        s->out->forks_refused++;
         say(s, &failed);
         msg_deinit(m);
         return;

@@ -156,8 +156,9 @@ struct sim_result {
     uint32_t last_suggestion;            /* number that was answered */
     uint64_t actions;
     unsigned crashed, damaged; /* snapshots that were read in vain */
-    double seconds, tuning_s;  /* virtual */
-    double trial_s;            /* of all trials, as they were judged */
+    unsigned forks_refused;
+    double seconds, tuning_s; /* virtual */
+    double trial_s;           /* of all trials, as they were judged */
     uint32_t epochs, trials;
     double loss;      /* true, of the saved model; NAN without one */
     double best_rate; /* of the physics */

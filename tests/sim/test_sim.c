@@ -671,7 +671,8 @@ static void sim_forks_without_memory_fail_nothing(void **state)
         survived += r.finish.status == RUN_FINISHED;
         f.refused_to = UINT32_MAX;
         run_one(&f, 3, &r);
-        assert_int_not_equal(r.finish.status, RUN_FAILED);
+        if (r.finish.status == RUN_FAILED)
+            fail_msg("from %u: %s: %s", n, r.finish.reason, r.finish.message);
         if (f.refused_from > 1)
             continue;
         assert_int_equal(r.finish.status, RUN_INTERRUPTED);
@@ -682,6 +683,30 @@ static void sim_forks_without_memory_fail_nothing(void **state)
         assert_string_equal(r.finish.reason, "limit");
     }
     assert_true(survived >= 40);
+}
+
+/* Where the machine has memory for a few branches only, trials go, slowest
+ * first; the run does not. */
+static void sim_memory_for_few_branches_costs_trials(void **state)
+{
+    unsigned finished = 0;
+
+    (void)state;
+    for (unsigned n = 1; n <= 30; n++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "narrow";
+        f.branches_max = 6;
+        f.refused_with = ERR_NOMEM;
+        f.max_trials = 12;
+        run_one(&f, n, &r);
+        if (r.finish.status == RUN_INTERRUPTED)
+            fail_msg("seed %u: %s: %s", n, r.finish.reason, r.finish.message);
+        finished += r.finish.status == RUN_FINISHED;
+        assert_true(r.forks_refused > 0);
+    }
+    assert_true(finished >= 28);
 }
 
 /* A model that cannot be written is in a snapshot, and the run interrupted; a
@@ -834,6 +859,7 @@ int main(void)
         cmocka_unit_test(sim_no_run_trains_beyond_its_last_epoch),
         cmocka_unit_test(sim_trouble_of_the_machine_fails_nothing),
         cmocka_unit_test(sim_forks_without_memory_fail_nothing),
+        cmocka_unit_test(sim_memory_for_few_branches_costs_trials),
         cmocka_unit_test(sim_failed_writes_are_told),
         cmocka_unit_test(sim_protocol_violation_ends_the_run),
         cmocka_unit_test(sim_clocks_without_samples_end_the_run),

@@ -12,12 +12,27 @@
 
 enum { TROUBLES_MAX = 2 }; /* of a trial: tried again 1 and 2 s later */
 
+/* Room for a trial whose fork found no memory: the slowest goes. False: there
+ * is none that could. */
+static bool makes_room(struct judge *j, const struct trial *x)
+{
+    struct board *c = j->trials->c;
+    struct trial *worst = judge_slowest_live(j, x);
+
+    if (!worst)
+        return false;
+    board_decision(c, "memory",
+                   "no memory for trial %u: the slowest, trial %u, is freed",
+                   x->number, worst->number);
+    trial_free(c, worst, "memory");
+    return true;
+}
+
 /* A refused fork costs the slowest trial; the setting is forked again. What is
  * known of the trial stays where only its branch was to come back. */
 static void refused(struct judge *j, struct trial *x, branch_id parent)
 {
     struct trials *all = j->trials;
-    struct trial *worst = judge_slowest_live(j, x);
     char why[RECORD_TEXT_MAX];
 
     snprintf(why, sizeof(why), "%s",
@@ -26,26 +41,23 @@ static void refused(struct judge *j, struct trial *x, branch_id parent)
     x->branch = BRANCH_NONE;
     if (x->again)
         return;
-    if (worst) {
-        board_decision(
-            all->c, "memory",
-            "no memory for trial %u: the slowest, trial %u, is freed",
-            x->number, worst->number);
-        trial_free(all->c, worst, "memory");
-        if (trial_fork(all->c, x, parent))
-            return;
-    }
+    if (makes_room(j, x) && trial_fork(all->c, x, parent))
+        return;
     trial_failed(x, why);
     x->judged = true;
     trial_end(all->c, x);
 }
 
-/* Whether some other trial was run without trouble. */
-static bool others_ran(const struct trials *all, const struct trial *x)
+/* Whether some other trial was run without trouble; @trained: is what the run
+ * trains on with, should no trial be better. */
+static bool others_ran(const struct trials *all, const struct trial *x,
+                       bool trained)
 {
     for (uint32_t i = 0; i < all->n; i++)
-        if (&all->list[i] != x && all->list[i].judged &&
-            all->list[i].label != TRIAL_FAILED)
+        if (&all->list[i] != x &&
+            (trained
+                 ? all->list[i].incumbent
+                 : all->list[i].judged && all->list[i].label != TRIAL_FAILED))
             return true;
     return false;
 }
@@ -53,17 +65,22 @@ static bool others_ran(const struct trials *all, const struct trial *x)
 /* A slice or the fork failed for trouble of the machine, which says nothing of
  * the setting: the trial is run again, after a while. What lasts interrupts the
  * run; but memory that this setting alone does not find is the setting's own
- * affair. (A fork takes the same of each.) True: it is over. */
+ * affair. A fork takes the same of each: where it finds none again and again,
+ * the slowest trials go, one after another; then this one, if the run has
+ * something to go on with. True: it is over. */
 static bool troubled(struct judge *j, struct trial *x, const struct branch *b)
 {
     struct board *c = j->trials->c;
     enum err err = branch_error(b);
     double wait_s = ldexp(1, (int)x->troubles);
+    bool last = x->troubles == TROUBLES_MAX;
+    bool room =
+        last && err == ERR_NOMEM && branch_is_refused(b) && makes_room(j, x);
 
-    if (x->troubles == TROUBLES_MAX) {
-        if (err == ERR_NOMEM && !branch_is_refused(b) &&
-            others_ran(j->trials, x))
-            return true;
+    if (last && err == ERR_NOMEM && !room &&
+        others_ran(j->trials, x, branch_is_refused(b)))
+        return true;
+    if (last && !room) {
         lifecycle_end(c, RUN_INTERRUPTED, err_name(err),
                       "trial %u failed %d times, which is no fault of its "
                       "setting: %.240s",
@@ -73,7 +90,7 @@ static bool troubled(struct judge *j, struct trial *x, const struct branch *b)
     board_decision(c, "trial",
                    "trial %u failed, and is run again in %g s: %.240s",
                    x->number, wait_s, branch_failure(b));
-    x->troubles++;
+    x->troubles += !last;
     x->fork_at_s = board_active_s(c) + wait_s;
     board_free(c, x->branch, "failed, to be run again");
     x->branch = BRANCH_NONE;
@@ -122,9 +139,10 @@ static bool arrived(struct trial_time *t, struct trial *x, branch_id parent,
     if (x->stopped)
         return wound_up(t->judge, x, b);
     state = runner_advance(c, b, &x->run, window);
-    if (branch_is_refused(b) && !x->again && err_may_pass(branch_error(b)))
-        return troubled(t->judge, x, b);
     if (branch_is_refused(b)) {
+        if (!x->again && err_may_pass(branch_error(b)) &&
+            !troubled(t->judge, x, b))
+            return false;
         refused(t->judge, x, parent);
         return x->branch == BRANCH_NONE;
     }
