@@ -20,7 +20,9 @@
  *
  * Returns: 0 or a positive error code (mlt_error_text). Misuse (a row out of
  * range) is a programmer's error and aborts with a message. A worker's handle
- * is its thread's, for the length of work(). Unless a comment says otherwise a
+ * is its thread's, for the length of work(): builds with -DMLT_DEBUG abort where
+ * another thread reads or updates rows by it, others do not look, but for
+ * mlt_clock and the pass of a loop, and rows may be torn. Unless a comment says otherwise a
  * function may be called by any thread, but by one at a time, and only while no
  * worker runs.
  *

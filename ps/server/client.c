@@ -41,7 +41,8 @@ static inline struct worker_view *view_of(struct mlt_worker *w, mlt_table table,
                                           uint64_t row)
 {
 #ifdef MLT_DEBUG
-    assert(runtime_self() == w);
+    if (runtime_self() != w)
+        ps_misuse("worker %u: its handle is used by another thread", w->number);
 #endif
     if (!LIKELY(table < w->ps->shape.tables && row < w->view[table].rows))
         bad_row(w, table, row);

@@ -662,6 +662,14 @@ static int exclusive_update_row(struct mlt_worker *w, void *arg)
     return 0;
 }
 
+#ifdef MLT_DEBUG
+static int others_row(struct mlt_worker *w, void *arg)
+{
+    mlt_get_row(ps_worker(arg, 1 - mlt_worker_index(w)), 0, 0);
+    return 0;
+}
+#endif
+
 static int others_clock(struct mlt_worker *w, void *arg)
 {
     return mlt_clock(ps_worker(arg, 1 - mlt_worker_index(w)));
@@ -697,6 +705,9 @@ static void ps_misuse_aborts_with_a_message(void **state)
     assert_true(aborts(local_increment, "not for table mine, which is local"));
     assert_true(aborts(exclusive_update_row, "mlt_update_row: not for table"));
     assert_true(aborts(others_clock, "not this worker's"));
+#ifdef MLT_DEBUG /* others do not look */
+    assert_true(aborts(others_row, "its handle is used by another thread"));
+#endif
     assert_true(aborts(clocks_of_two_tables, "clocks of different tables"));
     assert_true(aborts(forgotten_clock, "after its last mlt_clock"));
 }
