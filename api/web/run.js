@@ -308,9 +308,12 @@ function overviewTab(id, {now, failed}) {
     validation.root.hidden = !metric || epochs.length === 0;
     if (validation.root.hidden) return;
     const best = run.best && run.best.metric !== null ? run.best : epochs.filter((e) => e.best).at(-1);
+    // The model that is kept may be of a finalist that lost, or of an earlier leader.
+    const aside = best && !older && !epochs.some((e) => e.epoch === best.epoch && e.metric === best.metric);
     validation.update({title: "validation " + metric.name + " by epoch", yLabel: metric.name,
       x: epochs.map((e) => e.epoch), note: best
-        ? "best " + short(best.metric) + " after epoch " + best.epoch + "; " + betterText(metric) + latest(older)
+        ? "best " + short(best.metric) + " after epoch " + best.epoch + (aside ? ", of a branch beside this line" : "") + "; " +
+          betterText(metric) + latest(older)
         : betterText(metric) + latest(older),
       series: [{label: metric.name, values: epochs.map((e) => e.metric), colour: "accent",
         points: epochs.length < 60}],

@@ -31,7 +31,7 @@ const serve = (run) => (path) => {
   if (path === "/runs") return {runs: [run, {...run, run: "r-2"}], total: 2, next_page_token: null};
   const failed = run.status === "failed" || run.status === "waiting";
   return {"": run, "/curve": {lineage: failed ? NONE : {...LINEAGE, loss: run.losses ?? LINEAGE.loss}, others: NONE}, "/schedule": {schedule: []},
-    "/epochs": {epochs: failed ? [] : [1, 2, 3].map((epoch) => ({epoch, clock: 30 * epoch, loss: 1 / epoch, metric: 0.8})), next_page_token: null},
+    "/epochs": {epochs: failed ? [] : [1, 2, 3].map((epoch) => ({epoch, clock: 30 * epoch, loss: 1 / epoch, metric: epoch === 2 ? 0.85 : 0.8})), next_page_token: null},
     "/searches": {searches: failed ? [] : [SEARCH], next_page_token: null}, "/decisions": {decisions: failed ? [] : DECISIONS, next_page_token: null},
     "/branches/2": BRANCHES[0], "/slices": {slices: [], next_page_token: null},
     "/tree": {total: 2, branches: BRANCHES.map((b) => ({...b, role: run.role ?? b.role}))},

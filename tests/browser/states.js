@@ -15,6 +15,15 @@ async function lastAndBest(browser, faults, run) {
   await figure(page, "loss").getByText("at the last point; best epoch 2: 0.48").waitFor();
   assert.strictEqual(await figure(page, "validation accuracy").locator(".big").textContent(), "0.83");
   await figure(page, "validation accuracy").getByText("after epoch 3; best epoch 2: 0.85; higher is better").waitFor();
+  await page.getByText("best 0.85 after epoch 2; higher is better", {exact: true}).waitFor();
+  await page.close();
+}
+
+// The best model may be none of the line that is drawn.
+async function bestBeside(browser, faults) {
+  const page = await opens(browser, faults, {...FINISHED, best: {...RUN.best, metric: 0.9}});
+  await page.getByText("best 0.9 after epoch 2, of a branch beside this line; higher is better", {exact: true}).waitFor();
+  if (process.env.SHOT) await page.screenshot({path: process.env.SHOT, fullPage: true});
   await page.close();
 }
 
@@ -80,6 +89,7 @@ tell(async (browser, page, faults) => {
   await page.close();
   await lastAndBest(browser, faults, RUN);
   await lastAndBest(browser, faults, FINISHED);
+  await bestBeside(browser, faults);
   await times(browser, faults);
   await survived(browser, faults, FINISHED, /survived as the result/, /lives|freed/, ["0.05", "0.52", "2 KiB"]);
   await survived(browser, faults, RUN, /lives/, /as the result/, ["0.05", "2 KiB"]);
