@@ -63,7 +63,7 @@ static const char schema[] =
     "\"parallel\": {\"enum\": [\"data\", \"loop\"],"
     " \"default\": \"data\", \"description\":"
     " \"data: workers add to items' rows at the same time; loop: no two work"
-    " on one row at a time, as if one did after the other, on one node\"}"
+    " on one row at a time, as if one did after the other\"}"
     "}}";
 /* clang-format on */
 

@@ -117,7 +117,7 @@ int mf_truth(void *app, uint64_t first, uint64_t count, double *out);
 /* Training as a loop (mf_loop.c): mf_loop_take chooses the clocks and the order
  * of @pairs, which it copies; mf_loop_plan splits them, once the tables are
  * declared; mf_loop_clock is clock @part of @w; mf_loop_text tells the plan.
- * Errors: ERR_NOMEM; of the plan, with words, several nodes. */
+ * Errors: ERR_NOMEM; of the plan, with words. */
 enum err mf_loop_take(struct mf *m, const struct mf_pairs *pairs);
 int mf_loop_plan(struct mf *m, struct mlt_ps *ps, struct mlt_error *error);
 int mf_loop_clock(const struct mf *m, struct mlt_worker *w, uint64_t part);

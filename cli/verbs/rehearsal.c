@@ -4,6 +4,7 @@
 #include "base/host/confine_io.h"
 #include "base/json/json.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "mltune/ps.h"
@@ -105,14 +106,15 @@ static enum err check_memory(const struct mlt_ps_memory *m, unsigned nodes,
 /* What each node of the run takes; of several it is checked here. */
 static enum err plan_memory(const struct run_config *c,
                             const struct host_config *one,
-                            struct mlt_ps_memory *out, struct fault *f)
+                            struct mlt_ps_memory *out, char **work,
+                            struct fault *f)
 {
     struct host_config o = *one;
     enum err err;
 
     o.config = c->effective;
     o.meet = "nowhere";
-    err = host_plan(&o, out, f);
+    err = host_plan(&o, out, work, f);
     return err || c->nodes == 1 ? err : check_memory(out, c->nodes, f);
 }
 
@@ -173,6 +175,7 @@ static enum err open_all(const struct run_config *c,
     struct host_config o = {
         .app = app, .config = config, .folder = c->folder, .seed = c->seed};
     struct host *host = NULL;
+    char *work = NULL;
     struct mlt_ps_memory memory;
     struct host_facts facts = {0};
     enum err err = config ? host_open(&o, &host, f)
@@ -181,9 +184,10 @@ static enum err open_all(const struct run_config *c,
     if (!err)
         facts = *host_facts(host);
     if (!err)
-        err = plan_memory(c, &o, &memory, f);
+        err = plan_memory(c, &o, &memory, &work, f);
     if (!err && aloud)
-        print_loaded(c, &facts, &memory, host_work_plan(host));
+        print_loaded(c, &facts, &memory, work);
+    mem_free(work);
     host_close(host);
     json_decref(config);
     return err;

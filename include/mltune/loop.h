@@ -140,14 +140,18 @@ struct mlt_loop;
  * part; up to 2 MiB for each of the two dimensions that are split; for each
  * worker and table that is updated in place 8 bytes a chunk. Besides, while it
  * plans, 8 bytes an iteration, and of a dense space the keys a second time.
+ * Over several nodes, where all have the same loop, each has all of that; and
+ * the rows that visit it, 8 bytes a row that leaves it in a pass or a step, and
+ * while the first one begins 24 bytes a row of the tables updated in place.
  *
  * A loop that cannot be split is planned for one worker, and its text says what
  * is in the way.
  *
  * Errors, in words in @err, with the loop's name, touch, table and iteration:
  * a number out of range; a subscript that leaves its table; a key outside the
- * space; an updated table of the wrong access; several nodes (loops run within
- * one); more than 512 dependence vectors; out of memory. */
+ * space; an updated table of the wrong access; over several nodes, rows of more
+ * than 256 KiB or more than 64 nodes; more than 512 dependence vectors; out of
+ * memory. */
 MLT_API int mlt_loop_new(struct mlt_ps *ps, const struct mlt_loop_options *opt,
                          struct mlt_loop **out, struct mlt_error *err);
 
@@ -177,7 +181,9 @@ typedef int mlt_loop_body(const struct mlt_block *block, void *arg);
 
 /* One pass over all iterations, by all workers of the server; returns when all
  * rows are where they were: branches, checkpoints and saving know nothing of
- * loops. Errors: the body's; those of mlt_ps_run. */
+ * loops. Of several nodes all call it, in the same order; a node whose loop is
+ * another than the others' ends the run with ERR_NODE, and a word in the log.
+ * Errors: the body's; those of mlt_ps_run. */
 MLT_API int mlt_loop_run(struct mlt_loop *loop, mlt_loop_body *body, void *arg);
 
 /* The same within mlt_ps_run, or an application's clock: called by all workers,

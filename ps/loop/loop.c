@@ -149,13 +149,13 @@ static enum err take_touches(struct mlt_loop *l,
 /* Each worker's seat, with room for the chunks that it is lent. */
 static enum err make_seats(struct mlt_loop *l)
 {
-    size_t bytes = l->workers * sizeof(*l->seat);
+    size_t bytes = l->own * sizeof(*l->seat);
 
     l->seat = mem_aligned(LOOP_LINE_BYTES, bytes);
     if (!l->seat)
         return ERR_NOMEM;
     memset(l->seat, 0, bytes);
-    for (unsigned w = 0; w < l->workers; w++) {
+    for (unsigned w = 0; w < l->own; w++) {
         struct loop_seat *seat = &l->seat[w];
 
         seat->loop = l;
@@ -175,7 +175,7 @@ static enum err make_seats(struct mlt_loop *l)
 
 static void free_seats(struct mlt_loop *l)
 {
-    for (unsigned w = 0; w < l->workers && l->seat; w++)
+    for (unsigned w = 0; w < l->own && l->seat; w++)
         for (unsigned t = 0; t < l->nest.accesses; t++)
             if (l->first[t] == t)
                 mem_free(l->seat[w].chunk[t]);
@@ -280,10 +280,9 @@ static enum err prepare(struct mlt_loop *l, const struct mlt_loop_options *o,
 
     if (err)
         return err;
-    if (ps_nodes(l->ps) > 1)
-        return fault_set(f, ERR_UNSUPPORTED,
-                         "%u nodes: loops run on the workers of one",
-                         ps_nodes(l->ps));
+    if (ps_nodes(l->ps) > COURIER_NODES_MAX)
+        return fault_set(f, ERR_LIMIT, "%u nodes: loops run over at most %d",
+                         ps_nodes(l->ps), COURIER_NODES_MAX);
     if (ps_user_model(l->ps))
         return fault_set(f, ERR_UNSUPPORTED,
                          "loops do not run under the consistency model %s of a "
@@ -308,6 +307,8 @@ static enum err prepare(struct mlt_loop *l, const struct mlt_loop_options *o,
     mem_free(dense);
     if (!err && make_seats(l))
         err = fault_set(f, ERR_NOMEM, "out of memory");
+    if (!err && ps_nodes(l->ps) > 1)
+        err = travel_new(l, f);
     return err;
 }
 
@@ -330,6 +331,7 @@ int mlt_loop_new(struct mlt_ps *ps, const struct mlt_loop_options *opt,
     if (l) {
         l->ps = ps;
         l->workers = mlt_ps_workers(ps);
+        l->own = l->workers / ps_nodes(ps);
         l->name = mem_strdup(opt->name ? opt->name : "loop");
     }
     if (!l || !l->name)
@@ -348,6 +350,7 @@ void mlt_loop_free(struct mlt_loop *l)
 {
     if (!l)
         return;
+    travel_free(l);
     parts_deinit(&l->parts);
     mem_free(l->name);
     mem_free(l->key);

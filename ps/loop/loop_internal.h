@@ -4,6 +4,7 @@
 
 #include "ps/loop/parts.h"
 #include "ps/loop/schedule.h"
+#include "ps/loop/trips.h"
 #include "ps/server/lend.h"
 
 #include <stdatomic.h>
@@ -46,11 +47,37 @@ struct mlt_loop {
     bool *declared;  /* [tables] owned; by a touch */
     char *table_name[MLT_LOOP_TOUCHES_MAX]; /* of each touch; owned */
 
-    unsigned workers;
-    struct loop_seat *seat; /* [workers] owned */
+    unsigned workers, own;  /* over all nodes; of this one */
+    struct loop_seat *seat; /* [own] owned */
     struct mlt_total total[MLT_LOOP_TOTALS_MAX];
     unsigned totals;
     double result[MLT_LOOP_TOTALS_MAX];
+    struct loop_travel *travel; /* owned; NULL on one node */
 };
+
+/* ---- loop_travel.c: over several nodes ----------------------------------- */
+
+/* Once the loop is planned. Errors: in words. */
+enum err travel_new(struct mlt_loop *l, struct fault *f);
+void travel_free(struct mlt_loop *l);
+
+/* Where a row of a written table lies that is of another node; NULL: it is of
+ * this one. */
+unsigned char *travel_visitor(const struct mlt_loop *l, unsigned touch,
+                              uint64_t row);
+
+/* A row of zeroes, for a body whose run has failed. */
+const void *travel_spare(const struct mlt_loop *l);
+
+/* What the passes of ps/loop/loop_pass.c do beside their own work: the first
+ * worker of a node begins and ends, of steps @first .. @first + @n - 1. 0 or
+ * the run's error. */
+int travel_begin(struct mlt_loop *l, struct mlt_worker *w, unsigned first,
+                 unsigned n);
+int travel_await(const struct mlt_loop *l, struct mlt_worker *w, unsigned step);
+int travel_end(struct mlt_loop *l, struct mlt_worker *w);
+
+/* @total of all workers, in their order, once a pass has ended. */
+double travel_total(const struct mlt_loop *l, unsigned worker, unsigned total);
 
 #endif

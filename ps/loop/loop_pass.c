@@ -8,17 +8,31 @@
 #include <assert.h>
 #include <string.h>
 
+enum { FETCH_ROWS = 256 };
+
 /* One worker's way through a pass. */
 struct loop_run {
     struct mlt_loop *loop;
     struct mlt_worker *worker;
-    unsigned index;
+    struct loop_seat *seat;
+    unsigned index;   /* over all nodes */
     bool ends_clocks; /* with buffered updates, in each step */
     mlt_loop_body *body;
     void *arg;
 };
 
 /* ---- waiting ------------------------------------------------------------- */
+
+/* Of another node's workers the trips know (travel_await). */
+static bool has_ended(const struct loop_run *r, unsigned other, unsigned needs)
+{
+    const struct mlt_loop *l = r->loop;
+    unsigned local = other - (r->index - ps_worker_local(r->worker));
+
+    return needs == 0 || local >= l->own ||
+           atomic_load_explicit(&l->seat[local].ended, memory_order_acquire) >=
+               needs;
+}
 
 /* A run that is over is seen here before each part, whether it waits or not. */
 static int wait_for_part(const struct loop_run *r, unsigned step)
@@ -32,19 +46,21 @@ static int wait_for_part(const struct loop_run *r, unsigned step)
 
         if (runtime_failed(l->ps))
             return ERR_CANCELED;
-        if (atomic_load_explicit(&l->seat[other].ended, memory_order_acquire) >=
-            needs)
-            return ERR_OK;
+        if (has_ended(r, other, needs))
+            break;
         if (!ps_await(r->worker, ticket))
             return ERR_CANCELED;
     }
+    return l->travel ? travel_await(l, r->worker, step) : ERR_OK;
 }
 
-static void end_step(const struct loop_run *r, unsigned step)
+static int end_step(const struct loop_run *r, unsigned step)
 {
-    atomic_store_explicit(&r->loop->seat[r->index].ended, step + 1,
-                          memory_order_release);
+    atomic_store_explicit(&r->seat->ended, step + 1, memory_order_release);
+    if (r->loop->travel)
+        return lend_passed(r->worker);
     runtime_progress(r->loop->ps);
+    return ERR_OK;
 }
 
 /* ---- a part -------------------------------------------------------------- */
@@ -62,17 +78,47 @@ static uint64_t part_length(const struct mlt_loop *l, unsigned worker,
     return l->parts.start[block + 1] - *first;
 }
 
-/* Reads of shared tables wait here, where a run that fails meanwhile does no
- * harm: once granted, a read is so until the clock ends, and no row that the
- * body asks for is missing. */
-static int await_reads(const struct loop_run *r)
+/* Rows of a table that the loop does not write, which iterations of a block
+ * name: sent for together. */
+static int fetch_rows(const struct loop_run *r, unsigned touch, uint64_t first,
+                      uint64_t n)
 {
     const struct mlt_loop *l = r->loop;
+    const struct loop_access *a = &l->nest.access[touch];
+    uint64_t rows[FETCH_ROWS];
+    const void *out[FETCH_ROWS];
+    int err = ERR_OK;
 
-    for (unsigned t = 0; t < l->nest.accesses; t++)
-        if (l->waits[t] && !mlt_get_row(r->worker, l->nest.access[t].id, 0))
+    while (n > 0 && !err) {
+        size_t now = n < FETCH_ROWS ? n : FETCH_ROWS;
+
+        for (size_t i = 0; i < now; i++)
+            rows[i] = access_row(a, nest_key(&l->nest, first + i));
+        err = mlt_get_rows(r->worker, a->id, now, rows, out);
+        first += now;
+        n -= now;
+    }
+    return err;
+}
+
+/* Reads of shared tables wait here, where a run that fails meanwhile does no
+ * harm: once granted, a read is so until the clock ends, and no row that the
+ * body asks for is missing. Over several nodes the rows come here, too. */
+static int await_reads(const struct loop_run *r, uint64_t first, uint64_t n)
+{
+    const struct mlt_loop *l = r->loop;
+    int err = ERR_OK;
+
+    for (unsigned t = 0; t < l->nest.accesses && !err; t++) {
+        const struct loop_access *a = &l->nest.access[t];
+
+        if (l->waits[t] && !mlt_get_row(r->worker, a->id, 0))
             return ERR_CANCELED;
-    return ERR_OK;
+        if (l->travel && a->reads && !a->buffered && !l->written[t] &&
+            access_is_static(a))
+            err = fetch_rows(r, t, first, n);
+    }
+    return err;
 }
 
 static int run_block(const struct loop_run *r, uint64_t first, uint64_t n)
@@ -83,13 +129,13 @@ static int run_block(const struct loop_run *r, uint64_t first, uint64_t n)
         .n = n,
         .key = l->key + first * l->nest.dims,
         .value = l->value ? (char *)l->value + first * l->value_bytes : NULL,
-        .total = l->seat[r->index].total,
-        .inside = &l->seat[r->index]};
+        .total = r->seat->total,
+        .inside = r->seat};
     int err;
 
     if (n == 0)
         return ERR_OK;
-    err = await_reads(r);
+    err = await_reads(r, first, n);
     if (err)
         return err;
     lend_guard(r->worker, &l->guard);
@@ -142,7 +188,7 @@ static int run_step(const struct loop_run *r, unsigned step)
         left -= n;
         done++;
         if (!err && takes_part && left == 0 && done >= clocks)
-            end_step(r, step);
+            err = end_step(r, step);
         if (!err && done <= clocks)
             err = mlt_clock(r->worker);
     } while (!err && (left || done < clocks));
@@ -156,7 +202,7 @@ static int run_step(const struct loop_run *r, unsigned step)
 static void begin(const struct loop_run *r, unsigned step)
 {
     const struct mlt_loop *l = r->loop;
-    struct loop_seat *seat = &r->loop->seat[r->index];
+    struct loop_seat *seat = r->seat;
 
     for (unsigned i = 0; i < l->totals; i++)
         seat->total[i] = l->total[i].identity;
@@ -173,13 +219,31 @@ static void combine_totals(struct mlt_loop *l)
         double all = l->total[i].identity;
 
         for (unsigned w = 0; w < l->workers; w++) {
-            double one = l->seat[w].total[i];
+            double one =
+                l->travel ? travel_total(l, w, i) : l->seat[w].total[i];
 
             all =
                 l->total[i].combine ? l->total[i].combine(all, one) : all + one;
         }
         l->result[i] = all;
     }
+}
+
+static bool is_first(const struct loop_run *r)
+{
+    return r->seat == r->loop->seat;
+}
+
+/* All workers of this node are here; and all nodes. */
+static int meet_nodes(const struct loop_run *r, unsigned first, unsigned n)
+{
+    int err = runtime_meet_for_pass(r->worker, r->loop->name);
+
+    if (err || !r->loop->travel)
+        return err;
+    if (is_first(r))
+        err = travel_begin(r->loop, r->worker, first, n);
+    return err ? err : runtime_meet(r->worker);
 }
 
 /* Steps @first .. @first + @n - 1. All are here before any step begins, and out
@@ -192,22 +256,36 @@ static int run_steps(const struct loop_run *r, unsigned first, unsigned n)
         ps_misuse("loop %s: a pass by a thread that is not this worker's",
                   r->loop->name);
     begin(r, first);
-    err = runtime_meet_for_pass(r->worker, r->loop->name);
+    err = meet_nodes(r, first, n);
     for (unsigned i = 0; i < n && !err; i++)
         err = run_step(r, first + i);
     if (!err)
         err = runtime_meet(r->worker);
-    if (err || r->loop->totals == 0)
+    if (err || (r->loop->totals == 0 && !r->loop->travel))
         return err;
-    if (r->index == 0)
+    if (is_first(r) && r->loop->travel)
+        err = travel_end(r->loop, r->worker);
+    if (is_first(r) && !err)
         combine_totals(r->loop);
-    return runtime_meet(r->worker);
+    return err ? err : runtime_meet(r->worker);
+}
+
+static struct loop_run run_of(struct mlt_worker *w, struct mlt_loop *l,
+                              bool ends_clocks, mlt_loop_body *body, void *arg)
+{
+    return (struct loop_run){l,
+                             w,
+                             &l->seat[ps_worker_local(w)],
+                             mlt_worker_index(w),
+                             ends_clocks,
+                             body,
+                             arg};
 }
 
 int mlt_loop_pass(struct mlt_worker *w, struct mlt_loop *l, mlt_loop_body *body,
                   void *arg)
 {
-    struct loop_run r = {l, w, ps_worker_local(w), true, body, arg};
+    struct loop_run r = run_of(w, l, true, body, arg);
     int err = run_steps(&r, 0, schedule_steps(&l->schedule));
 
     return err ? err : mlt_clock(w);
@@ -221,7 +299,7 @@ unsigned mlt_loop_steps(const struct mlt_loop *l)
 int mlt_loop_step(struct mlt_worker *w, struct mlt_loop *l, unsigned step,
                   mlt_loop_body *body, void *arg)
 {
-    struct loop_run r = {l, w, ps_worker_local(w), false, body, arg};
+    struct loop_run r = run_of(w, l, false, body, arg);
 
     if (step >= schedule_steps(&l->schedule))
         ps_misuse("loop %s: step %u, of %u", l->name, step,

@@ -451,8 +451,20 @@ static enum err fill_host(struct host *h, const struct host_config *c,
     return err;
 }
 
+/* host_work_plan's text, the caller's own. */
+static enum err take_work_plan(const struct host *h, char **out,
+                               struct fault *f)
+{
+    const char *text = host_work_plan(h);
+
+    *out = text ? mem_strdup(text) : NULL;
+    if (text && !*out)
+        return fault_set(f, ERR_NOMEM, "host: %s", err_text(ERR_NOMEM));
+    return ERR_OK;
+}
+
 enum err host_plan(const struct host_config *config, struct mlt_ps_memory *out,
-                   struct fault *f)
+                   char **work, struct fault *f)
 {
     struct host *h = mem_calloc(1, sizeof(*h));
     const struct mlt_error none = {0};
@@ -471,6 +483,8 @@ enum err host_plan(const struct host_config *config, struct mlt_ps_memory *out,
         err =
             code ? host_take_error(code, &none, "planning memory", f) : ERR_OK;
     }
+    if (!err)
+        err = take_work_plan(h, work, f);
     host_close(h);
     return err;
 }

@@ -72,10 +72,12 @@ enum err host_open(const struct host_config *config, struct host **out,
                    struct fault *f);
 
 /* What a node of @config takes of memory at most (mlt_ps_plan), of as many as
- * it says: none is waited for, `meet` may be any place. Opens the application,
- * loads its data, and closes all. Errors: as host_open, but for ERR_LIMIT. */
+ * it says: none is waited for, `meet` may be any place. And @work, what
+ * host_work_plan gives there, owned by the caller; or NULL. Opens the
+ * application, loads its data, and closes all. Errors: as host_open, but for
+ * ERR_LIMIT. */
 enum err host_plan(const struct host_config *config, struct mlt_ps_memory *out,
-                   struct fault *f);
+                   char **work, struct fault *f);
 
 /* Waits for a snapshot that is being written. No slice may run. Accepts NULL.
  */

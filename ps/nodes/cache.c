@@ -70,6 +70,7 @@ static enum err init_table(struct cache *c, uint32_t index)
 
     t->t = &c->opt.table[index];
     t->shared = t->t->access == MLT_SHARED;
+    t->clocked = shard_keeps_clock(t->t, c->opt.table, c->opt.tables);
     t->readable = t->t->access != MLT_LOCAL;
     t->own_clock = t->t->flags & MLT_OWN_CLOCK;
     t->in_place = !t->shared || c->opt.consistency->barrier;
@@ -225,6 +226,12 @@ int64_t cache_clock(const struct cache *c, uint32_t worker, uint32_t table)
     return c->worker[worker].all + c->worker[worker].extra[table];
 }
 
+int64_t cache_all_clock(const struct cache *c, uint32_t worker)
+{
+    assert(worker < c->opt.workers);
+    return c->worker[worker].all;
+}
+
 /* ---- slices -------------------------------------------------------------- */
 
 /* Reads that were under way belong to the slice before: answers that still come
@@ -281,13 +288,13 @@ void cache_begin(struct cache *c, uint64_t slice, int64_t clock,
     }
 }
 
-/* Whether every shard's clock of every shared table is at least the worker's,
- * or without a worker, the slice's first. */
+/* Whether every shard's clock of every table that has one is at least the
+ * worker's, or without a worker, the slice's first. */
 static bool all_applied(const struct cache *c, const struct cache_worker *w)
 {
     for (uint32_t i = 0; i < c->opt.nodes; i++)
         for (uint32_t t = 0; t < c->opt.tables; t++)
-            if (c->table[t].shared &&
+            if (c->table[t].clocked &&
                 c->node[i].clock[t] < (w ? w->all + w->extra[t] : c->base))
                 return false;
     return true;

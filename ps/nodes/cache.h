@@ -163,6 +163,9 @@ bool cache_has_next(const struct cache *c, uint32_t node);
 size_t cache_next_early(struct cache *c, uint32_t worker, uint32_t node,
                         enum priority p, unsigned char *bytes, size_t room);
 
+/* A worker's clock of all tables. */
+int64_t cache_all_clock(const struct cache *c, uint32_t worker);
+
 /* A worker's clock of @table. */
 int64_t cache_clock(const struct cache *c, uint32_t worker, uint32_t table);
 

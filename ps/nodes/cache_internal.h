@@ -12,6 +12,7 @@ struct cache_table {
     const struct table *t;
     bool shared;
     bool readable;       /* shared or exclusive */
+    bool clocked;        /* shard_keeps_clock */
     bool own_clock;      /* MLT_OWN_CLOCK */
     bool in_place;       /* this node's rows are read where they are */
     bool early;          /* its sums may leave before the clock ends */

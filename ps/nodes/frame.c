@@ -37,6 +37,8 @@ struct field {
 #define VALUES                                                                 \
     (1u << FRAME_F32 | 1u << FRAME_I32 | 1u << FRAME_F64 | 1u << FRAME_F16)
 #define CLOCKS (1u << FRAME_I64)
+#define WORDS (1u << FRAME_I32 | NUMBERS)
+#define TOTALS (1u << FRAME_F64 | NUMBERS)
 
 enum { FIELDS_MAX = 7 };
 
@@ -86,6 +88,11 @@ static const struct kind {
     [FRAME_PLACED] = {"placed", 0, {FIELD(layout)}},
     [FRAME_TAKEN] = {"taken", 0, {FIELD(table), FIELD(worker), FIELD(through)}},
     [FRAME_APPLIED] = {"applied", 0, {FIELD(through)}},
+    [FRAME_PASS] = {"pass", 0, {FIELD(op), FIELD(layout)}},
+    [FRAME_PART] = {"part",
+                    WORDS,
+                    {FIELD(table), FIELD(worker), FIELD(op), FIELD(through)}},
+    [FRAME_TOTAL] = {"total", TOTALS, {FIELD(op)}},
 };
 
 const char *frame_kind_name(unsigned kind)
@@ -194,7 +201,7 @@ static bool may_have_versions(const struct kind *kind)
 /* Its records are of rows. */
 static bool may_be_short(const struct kind *kind)
 {
-    return kind->records && kind->records != CLOCKS;
+    return kind->records && kind->records != CLOCKS && kind->records != TOTALS;
 }
 
 static bool may_carry(const struct kind *kind, enum frame_values values)

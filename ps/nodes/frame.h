@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 enum {
-    FRAME_VERSION = 5,
+    FRAME_VERSION = 6,
     FRAME_HEADER_BYTES = 40,
     FRAME_FIXED_BYTES_MAX = FRAME_HEADER_BYTES + 48,
     FRAME_BYTES_MAX = 64 << 20
@@ -64,6 +64,13 @@ enum frame_kind {
     FRAME_APPLIED,   /* through: UPDATE frames of the node that are applied,
                       * since the start: rows that come after hold these, and no
                       * later sums of the tables that it is said for */
+    FRAME_PASS,      /* op, layout: begins a loop's pass of this slice, which is
+                      * described by that hash; ps/nodes/courier.h */
+    FRAME_PART,      /* table, worker, op; through: events of that worker of
+                      * which all rows have come, or 0; whole rows as words, or
+                      * none */
+    FRAME_TOTAL,     /* op; of each worker of the node, by its number, what it
+                      * has gathered in the pass, which is over there */
     FRAME_KIND_COUNT
 };
 

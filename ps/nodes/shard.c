@@ -28,6 +28,16 @@ uint32_t shard_of(const struct table *t, uint32_t nodes, uint32_t workers,
     return table_owner(t, nodes * workers, row) / workers;
 }
 
+bool shard_keeps_clock(const struct table *t, const struct table table[],
+                       uint32_t tables)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < tables; i++)
+        any |= table_is_shared(&table[i]);
+    return any ? table_is_shared(t) : !table_is_local(t);
+}
+
 uint64_t shard_layout(const struct table table[], uint32_t tables)
 {
     uint64_t hash = tables;
@@ -113,6 +123,7 @@ static enum err init_tables(struct shard *s)
         t->t = &o->table[i];
         t->shared = t->t->access == MLT_SHARED;
         t->readable = t->t->access != MLT_LOCAL;
+        t->clocked = shard_keeps_clock(t->t, o->table, o->tables);
         t->own_clock = t->t->flags & MLT_OWN_CLOCK;
         if (!t->readable)
             continue;
@@ -244,6 +255,18 @@ struct shard_stats shard_stats(const struct shard *s)
 
     shard_versions_count(s, &stats);
     return stats;
+}
+
+bool shard_is_past(const struct shard *s, uint32_t node, int64_t clock)
+{
+    assert(node < s->opt.nodes);
+    for (uint32_t i = 0; i < s->opt.workers; i++) {
+        const struct shard_worker *w = &s->worker[node * s->opt.workers + i];
+
+        if (!w->available || w->all > clock)
+            return true;
+    }
+    return false;
 }
 
 /* Worker status as this shard knows it, for @table: @out[nodes * workers]. */

@@ -161,6 +161,15 @@ uint64_t shard_layout(const struct table table[], uint32_t tables);
 void shard_part(const struct table *t, uint32_t nodes, uint32_t workers,
                 uint32_t node, uint64_t *first, uint64_t *count);
 
+/* Whether a worker of @node has ended a clock of all tables above @clock, or
+ * has drained in the slice that runs. */
+bool shard_is_past(const struct shard *s, uint32_t node, int64_t clock);
+
+/* Whether the nodes keep each other's clocks of @t, of @table [tables]: of the
+ * shared ones; where none is shared, of those that others read. */
+bool shard_keeps_clock(const struct table *t, const struct table table[],
+                       uint32_t tables);
+
 /* The node that has @row of a shared table. */
 uint32_t shard_of(const struct table *t, uint32_t nodes, uint32_t workers,
                   uint64_t row);

@@ -32,6 +32,7 @@ struct shard_table {
     const struct table *t;
     bool shared;
     bool readable;         /* shared or exclusive */
+    bool clocked;          /* shard_keeps_clock */
     bool own_clock;        /* MLT_OWN_CLOCK */
     uint64_t first, count; /* this node's rows */
     int64_t clock;

@@ -87,17 +87,11 @@ static void forget_due(struct shard *s)
                 rowset_clear(&s->node[i].due[t]);
 }
 
-static void move_clock(struct shard *s, uint32_t table)
+/* What a shared table's new clock does to its rows. */
+static void apply_clock(struct shard *s, uint32_t table)
 {
     struct shard_table *t = &s->table[table];
-    int64_t clock = clock_of_table(s, table);
 
-    assert(clock >= t->clock);
-    if (clock == t->clock) {
-        shard_sums_advance(s, table);
-        return;
-    }
-    t->clock = clock;
     if (s->opt.consistency->barrier)
         shard_sums_apply(s, table);
     if (s->opt.consistency->pushes)
@@ -105,6 +99,22 @@ static void move_clock(struct shard *s, uint32_t table)
     if (s->early)
         shard_early_clock(s, table);
     rowset_clear(&t->changed);
+}
+
+static void move_clock(struct shard *s, uint32_t table)
+{
+    struct shard_table *t = &s->table[table];
+    int64_t clock = clock_of_table(s, table);
+
+    assert(clock >= t->clock);
+    if (clock == t->clock) {
+        if (t->shared)
+            shard_sums_advance(s, table);
+        return;
+    }
+    t->clock = clock;
+    if (t->shared)
+        apply_clock(s, table);
     if (s->notifies)
         tell_clock(s, table);
 }
@@ -112,7 +122,7 @@ static void move_clock(struct shard *s, uint32_t table)
 static void move_clocks(struct shard *s, uint32_t table)
 {
     for (uint32_t t = 0; t < s->opt.tables; t++)
-        if (s->table[t].shared && (table == FRAME_ALL_TABLES || table == t))
+        if (s->table[t].clocked && (table == FRAME_ALL_TABLES || table == t))
             move_clock(s, t);
 }
 
@@ -364,11 +374,12 @@ static void begin_slice(struct shard *s, const struct frame *f, bool writable)
         s->node[i].reads = 0;
     s->stats.waiting = 0;
     for (uint32_t t = 0; t < s->opt.tables; t++) {
-        if (!s->table[t].shared)
+        if (!s->table[t].clocked)
             continue;
         s->table[t].clock = f->clock;
         rowset_clear(&s->table[t].changed);
-        if (s->opt.consistency->pushes) /* whoever had a row has an old one */
+        /* Whoever had a row has an old one. */
+        if (s->opt.consistency->pushes && s->table[t].shared)
             push_to_all(s, t, NULL);
         tell_clock(s, t);
     }

@@ -16,6 +16,7 @@
 #include "base/proto/branch.h"
 #include "base/proto/staleness.h"
 #include "mltune/ps.h"
+#include "ps/nodes/courier.h"
 #include "ps/nodes/traffic.h"
 #include "ps/rows/rule.h"
 #include "ps/server/ps.h"
@@ -114,6 +115,21 @@ struct peers_ops {
     /* The worker's run is over; returns when it is over for all workers of all
      * nodes. */
     void (*finish)(struct peers *p, struct mlt_worker *w);
+
+    /* Loops (ps/nodes/courier.h). The first worker begins a pass for its node,
+     * and waits until all nodes have; @pass is borrowed until carry_end gives 0
+     * or the run ends. Each says what steps it has ended and waits for what a
+     * place of the trips needs. When all of a node have, the first says so with
+     * their totals, once its rows are home (@place), and waits for all nodes'.
+     * Waits end with the run's error: a node gone, silent or failed ends it.
+     * Where another node leaves out the pass, carry_begin gives ERR_APP, and
+     * words. */
+    int (*carry_begin)(struct peers *p, struct mlt_worker *w,
+                       const struct courier_pass *pass, struct fault *f);
+    int (*carry_passed)(struct peers *p, struct mlt_worker *w);
+    int (*carry_await)(struct peers *p, struct mlt_worker *w, uint64_t place);
+    int (*carry_end)(struct peers *p, struct mlt_worker *w, uint64_t place,
+                     const double *own, double *all);
 };
 
 /* First member of what a wire keeps of one server. */

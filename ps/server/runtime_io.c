@@ -150,6 +150,17 @@ static bool is_back(const struct mlt_worker *w)
     return (atomic_load(&w->meets) & 3) == IS_BACK;
 }
 
+void runtime_pass_missed(struct mlt_ps *ps, const struct fault *f)
+{
+    stripe_lock(&ps->asking);
+    if (!runtime_failed(ps) && !ps->stuck.code) {
+        ps->stuck = *f;
+        log_event(LOG_ERROR, "loop_pass_missed", "what=\"%s\"", f->text);
+    }
+    stripe_unlock(&ps->asking);
+    ps_run_cancel(ps, f->code);
+}
+
 /* @absent does not come to the pass that @waits for. */
 static void fail_pass(const struct mlt_worker *absent,
                       const struct mlt_worker *waits)
@@ -164,13 +175,7 @@ static void fail_pass(const struct mlt_worker *absent,
               absent->number,
               is_back(absent) ? "is back from its work" : "ends its clock",
               loop, waits->number);
-    stripe_lock(&ps->asking);
-    if (!runtime_failed(ps) && !ps->stuck.code) {
-        ps->stuck = f;
-        log_event(LOG_ERROR, "loop_pass_missed", "what=\"%s\"", f.text);
-    }
-    stripe_unlock(&ps->asking);
-    ps_run_cancel(ps, ERR_APP);
+    runtime_pass_missed(ps, &f);
 }
 
 /* Whether all can come; else the run has failed. */

@@ -1,6 +1,6 @@
 /* The communication's inside: what comm_io.c (life, control), comm_connect_io.c
- * (connections), comm_wire_io.c (frames) and comm_work_io.c (what workers call)
- * share. */
+ * (connections), comm_wire_io.c (frames), comm_work_io.c (what workers call)
+ * and comm_carry_io.c (what loops call) share. */
 #ifndef PS_COMM_INTERNAL_IO_H
 #define PS_COMM_INTERNAL_IO_H
 
@@ -9,6 +9,7 @@
 #include "base/host/gate_io.h"
 #include "ps/nodes/agreement.h"
 #include "ps/nodes/cache.h"
+#include "ps/nodes/courier.h"
 #include "ps/nodes/link.h"
 #include "ps/nodes/manager.h"
 #include "ps/nodes/shard.h"
@@ -104,6 +105,7 @@ struct comm {
     struct comm_peer *peer; /* [nodes]; this node's is not used */
     struct shard *shard;
     struct cache *cache;
+    struct courier *courier;
     struct agreement *accord;
     struct update **update;      /* [workers][tables] as the views' */
     struct ps_counters counters; /* of rows written for others */
@@ -218,6 +220,25 @@ void comm_end_batch(struct peers *p, const struct mlt_worker *w,
 int comm_end_clock(struct peers *p, struct mlt_worker *w, mlt_table table);
 int comm_end_early(struct peers *p, struct mlt_worker *w, mlt_table table);
 void comm_finish(struct peers *p, struct mlt_worker *w);
+
+/* Under the lock: lets it go until something has changed. */
+void comm_wait_change(struct comm *c, struct mlt_worker *w);
+
+/* Under the lock: sends what there is, and lets those know that wait for this
+ * node. */
+void comm_say(struct comm *c);
+
+/* Under the lock: why waiting for the run is in vain, or 0. */
+int comm_run_error(const struct comm *c);
+
+/* ---- comm_carry_io.c: as peers_ops --------------------------------------- */
+
+int comm_carry_begin(struct peers *p, struct mlt_worker *w,
+                     const struct courier_pass *pass, struct fault *f);
+int comm_carry_passed(struct peers *p, struct mlt_worker *w);
+int comm_carry_await(struct peers *p, struct mlt_worker *w, uint64_t place);
+int comm_carry_end(struct peers *p, struct mlt_worker *w, uint64_t place,
+                   const double *own, double *all);
 
 /* Under the lock. The first reason stays. */
 void comm_break(struct comm *c, enum err code, const char *fmt, ...)

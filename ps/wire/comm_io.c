@@ -191,6 +191,7 @@ static void comm_close(struct peers *p)
     if (c->wake_fd >= 0)
         close(c->wake_fd);
     cache_free(c->cache);
+    courier_free(c->courier);
     shard_free(c->shard);
     agreement_free(c->accord);
     for (unsigned i = 0; c->update && i < c->shape->workers; i++)
@@ -275,6 +276,17 @@ static enum err new_updates(struct comm *c)
     return ERR_OK;
 }
 
+/* In which each of the cores has room for its largest record. */
+static size_t frame_bytes_min(const struct comm *c)
+{
+    size_t shard = shard_frame_bytes(c->shard);
+    size_t cache = cache_frame_bytes(c->cache);
+    size_t courier = courier_frame_bytes(c->courier);
+    size_t most = shard > cache ? shard : cache;
+
+    return most > courier ? most : courier;
+}
+
 static enum err new_cores(struct comm *c)
 {
     const struct ps_shape *shape = c->shape;
@@ -291,6 +303,11 @@ static enum err new_cores(struct comm *c)
                                   .stream_bytes = SUM_STREAM_BYTES,
                                   .rows = &comm_rows,
                                   .rows_self = c};
+    struct courier_options courier = {.node = shape->node,
+                                      .nodes = shape->nodes,
+                                      .workers = shape->workers,
+                                      .table = shape->table,
+                                      .tables = (uint32_t)shape->tables};
     struct cache_options cache = {.node = shape->node,
                                   .nodes = shape->nodes,
                                   .workers = shape->workers,
@@ -301,6 +318,7 @@ static enum err new_cores(struct comm *c)
                                   .dense_bytes = SLOTS_DENSE_BYTES,
                                   .stream_bytes = SUM_STREAM_BYTES};
     enum err err = new_updates(c);
+    size_t frame_min;
 
     assert(shape->worker);
     c->wake_at = c->sleeps_to = MANAGER_NEVER;
@@ -312,19 +330,14 @@ static enum err new_cores(struct comm *c)
     if (!err)
         err = cache_new(&cache, &c->cache);
     if (!err)
+        err = courier_new(&courier, &c->courier);
+    if (!err)
         err = agreement_new(shape->node, shape->nodes, &c->accord);
     if (err)
         return err;
-    c->room = COMM_ROOM_BYTES;
-    if (c->room < shard_frame_bytes(c->shard))
-        c->room = shard_frame_bytes(c->shard);
-    if (c->room < cache_frame_bytes(c->cache))
-        c->room = cache_frame_bytes(c->cache);
-    manager_init(&c->manager,
-                 shard_frame_bytes(c->shard) > cache_frame_bytes(c->cache)
-                     ? shard_frame_bytes(c->shard)
-                     : cache_frame_bytes(c->cache),
-                 c->room);
+    frame_min = frame_bytes_min(c);
+    c->room = frame_min > COMM_ROOM_BYTES ? frame_min : COMM_ROOM_BYTES;
+    manager_init(&c->manager, frame_min, c->room);
     c->bytes = mem_alloc(c->room);
     c->peer = mem_calloc(shape->nodes, sizeof(*c->peer));
     return c->bytes && c->peer ? ERR_OK : ERR_NOMEM;
@@ -532,10 +545,10 @@ static enum err place_alike(struct comm *c, struct fault *f)
     return err ? err : check_places(c, f);
 }
 
-static bool has_shared(const struct ps_shape *shape)
+static bool has_readable(const struct ps_shape *shape)
 {
     for (size_t t = 0; t < shape->tables; t++)
-        if (shape->table[t].access == MLT_SHARED)
+        if (!table_is_local(&shape->table[t]))
             return true;
     return false;
 }
@@ -547,9 +560,10 @@ static enum err comm_start(struct peers *p, uint32_t *fits, struct fault *f)
 
     assert(c->shape->worker && *fits > 0);
     c->own_fits = c->fits = *fits;
-    if (!has_shared(c->shape))
+    if (!has_readable(c->shape))
         return fault_set(f, ERR_UNSUPPORTED,
-                         "several nodes need a shared table at least");
+                         "several nodes need a table at least that is not "
+                         "local");
     err = new_cores(c);
     if (err)
         return fault_set(f, err, "talking to other nodes: %s", err_text(err));
@@ -615,6 +629,7 @@ static enum err comm_begin(struct peers *p, const struct peers_run *run)
         f.op = c->slice;
         err = shard_step(c->shard, &f, &fault);
         assert(!err);
+        courier_enter_slice(c->courier, c->slice);
         cache_begin(c->cache, c->slice, f.clock, run->staleness);
         agreement_begin(c->accord, c->slice);
         for (unsigned i = 0; i < shape->workers; i++) {
@@ -751,4 +766,8 @@ const struct peers_ops comm_peers = {
     .end_clock = comm_end_clock,
     .end_early = comm_end_early,
     .finish = comm_finish,
+    .carry_begin = comm_carry_begin,
+    .carry_passed = comm_carry_passed,
+    .carry_await = comm_carry_await,
+    .carry_end = comm_carry_end,
 };

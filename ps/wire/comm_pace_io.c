@@ -84,6 +84,9 @@ static void charge(struct comm *c, const struct frame *f, size_t n)
     case FRAME_CLOCK:
     case FRAME_READ:
     case FRAME_DRAIN:
+    case FRAME_PASS:
+    case FRAME_PART:
+    case FRAME_TOTAL:
         manager_charge(&c->manager, MANAGER_CLIENT, n, now);
         break;
     case FRAME_ROWS:

@@ -158,6 +158,10 @@ enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault)
     case FRAME_TAKEN:
     case FRAME_APPLIED:
         return cache_step(c->cache, f, fault);
+    case FRAME_PASS:
+    case FRAME_PART:
+    case FRAME_TOTAL:
+        return courier_step(c->courier, f, fault);
     case FRAME_CUT:
     case FRAME_HOLD:
     case FRAME_HELD:
@@ -290,7 +294,7 @@ static size_t next_rows(struct comm *c, uint32_t node, size_t room)
         n = shard_next(c->shard, node, c->bytes, room);
     if (!n && !client)
         n = cache_next(c->cache, node, c->bytes, room);
-    return n;
+    return n ? n : courier_next(c->courier, node, c->bytes, room);
 }
 
 static size_t next_frame(struct comm *c, uint32_t node, size_t room)
@@ -426,6 +430,9 @@ void comm_pump(struct comm *c)
     bool moved;
 
     do {
+        /* A node's failure came before its last word, with which this node's
+         * run may be over. */
+        settle(c);
         while (!c->broken.code && move_own(c))
             ;
         while (!c->broken.code && send_round(c))

@@ -13,8 +13,7 @@ enum {
 
 /* ---- waiting ------------------------------------------------------------- */
 
-/* Lets the lock go until something has changed. */
-static void wait_change(struct comm *c, struct mlt_worker *w)
+void comm_wait_change(struct comm *c, struct mlt_worker *w)
 {
     uint32_t ticket = runtime_ticket(c->ps);
 
@@ -23,14 +22,13 @@ static void wait_change(struct comm *c, struct mlt_worker *w)
     comm_lock(c);
 }
 
-/* Sends what there is, and lets those know that wait for this node. */
-static void say(struct comm *c)
+void comm_say(struct comm *c)
 {
     comm_pump(c);
     runtime_progress(c->ps);
 }
 
-static int run_error(const struct comm *c)
+int comm_run_error(const struct comm *c)
 {
     if (c->broken.code)
         return ERR_NODE;
@@ -44,8 +42,8 @@ int comm_enter(struct peers *p, struct mlt_worker *w)
 
     assert(w->ps == c->ps);
     comm_lock(c);
-    while (!(err = run_error(c)) && !cache_begun(c->cache))
-        wait_change(c, w);
+    while (!(err = comm_run_error(c)) && !cache_begun(c->cache))
+        comm_wait_change(c, w);
     comm_unlock(c);
     w->clock_ns = (uint64_t)clock_monotonic();
     w->clock_wait_ns = w->counters.wait_ns;
@@ -197,7 +195,7 @@ static size_t send_for(struct comm *c, struct mlt_worker *w,
 
     if (k && k->waits) {
         if (missing && k->waits * v->value_bytes > EARLY_PART_BYTES)
-            say(c);
+            comm_say(c);
         read_known(c, w, v);
     }
     return missing;
@@ -214,7 +212,7 @@ static bool asks_anew(struct comm *c, struct mlt_worker *w,
 {
     uint64_t asked;
 
-    say(c);
+    comm_say(c);
     asked = cache_stats(c->cache).asked;
     *missing = read_missing(c, w, v, n, rows, out);
     return cache_stats(c->cache).asked != asked;
@@ -238,14 +236,14 @@ static int fetch(struct comm *c, struct mlt_worker *w, struct worker_view *v,
 
     comm_lock(c);
     list_known(c, w, v);
-    while (!(err = run_error(c)) && send_for(c, w, v, n, rows, out)) {
+    while (!(err = comm_run_error(c)) && send_for(c, w, v, n, rows, out)) {
         if (asks_anew(c, w, v, n, rows, out, &missing))
             continue;
         if (missing == 0)
             break;
         /* Sending may have broken the run off: nobody will say so again. */
-        if (!run_error(c))
-            wait_change(c, w);
+        if (!comm_run_error(c))
+            comm_wait_change(c, w);
     }
     if (!err && k && k->waits)
         read_known(c, w, v);
@@ -281,11 +279,11 @@ void comm_begin_batch(struct peers *p, struct mlt_worker *w,
 
     comm_lock(c);
     cache_fetch(c->cache, w->index, b->number, b->table, b->n, b->rows);
-    say(c);
+    comm_say(c);
     list_known(c, w, v);
-    if (v->known && v->known->waits && !run_error(c)) {
+    if (v->known && v->known->waits && !comm_run_error(c)) {
         read_known(c, w, v);
-        say(c);
+        comm_say(c);
     }
     comm_unlock(c);
 }
@@ -327,7 +325,7 @@ static bool sums_stay(const struct comm *c)
 static void wait_sent(struct comm *c, struct mlt_worker *w)
 {
     while (!c->broken.code && !cache_sent(c->cache, w->index))
-        wait_change(c, w);
+        comm_wait_change(c, w);
     if (w->early && !sums_stay(c))
         clear_updates(c, w, w->early - 1);
     w->early = 0;
@@ -361,12 +359,12 @@ static int send_clock(struct comm *c, struct mlt_worker *w, mlt_table table)
     int err;
 
     wait_sent(c, w);
-    err = run_error(c);
+    err = comm_run_error(c);
     if (err)
         return err;
     check_ended_early(c, w, table);
     cache_end_clock(c->cache, w->index, table, work_seconds(w));
-    say(c);
+    comm_say(c);
     return ERR_OK;
 }
 
@@ -394,8 +392,9 @@ int comm_end_clock(struct peers *p, struct mlt_worker *w, mlt_table table)
         wait_sent(c, w);
         if (!sums_stay(c))
             clear_updates(c, w, table);
-        while (!(err = run_error(c)) && !cache_may_go_on(c->cache, w->index))
-            wait_change(c, w);
+        while (!(err = comm_run_error(c)) &&
+               !cache_may_go_on(c->cache, w->index))
+            comm_wait_change(c, w);
         if (sums_stay(c) && !err)
             clear_updates(c, w, table);
     }
@@ -432,13 +431,14 @@ void comm_finish(struct peers *p, struct mlt_worker *w)
 
     assert(w->index < shape_own_workers(c->shape));
     comm_lock(c);
+    courier_forget(c->courier); /* only of a run that fails there is one */
     wait_sent(c, w);
     clear_updates(c, w, WORKER_ALL_TABLES);
     if (!c->broken.code) {
         cache_drain(c->cache, w->index);
-        say(c);
+        comm_say(c);
     }
     while (!c->broken.code && (c->running || !cache_quiet(c->cache)))
-        wait_change(c, w);
+        comm_wait_change(c, w);
     comm_unlock(c);
 }

@@ -26,7 +26,7 @@ ROOMS = {
     "ps/space": "base ps/rows",
     "ps/nodes": "base base/proto ps/rows",
     "ps/server": "base base/host base/proto branches ps/rows ps/space ps/nodes",
-    "ps/loop": "base ps/server",
+    "ps/loop": "base ps/nodes ps/server",
     "ps/wire": "base base/host ps/nodes ps/server",
     "ps/disk": "base base/json base/proto branches ps/rows ps/server",
     "ps/node": "base base/host base/json base/proto ps/rows ps/server ps/disk",

@@ -41,10 +41,13 @@ class Cluster(Case):
         return {p.name: p.read_bytes()
                 for p in pathlib.Path(result["model"]).glob("*.npy")}
 
-    def same_on(self, app, *nodes, **options):
-        one = self.run_on(1, fixed(app))
+    def same_on(self, app, *nodes, settings=None, **options):
+        def config(**more):
+            c = fixed(app, **more)
+            return {**c, "app": {**c["app"], **(settings or {})}}
+        one = self.run_on(1, config())
         for n in nodes:
-            many = self.run_on(n, fixed(app, **options))
+            many = self.run_on(n, config(**options))
             self.assertEqual(self.tables(one), self.tables(many))
             self.assertEqual(one["clocks"], many["clocks"])
             for what in ("loss", "metric"):
@@ -58,6 +61,10 @@ class Cluster(Case):
     def test_mf_is_the_same_to_the_last_bit(self):
         """Users' rows lie with their worker; the metric reads them all."""
         self.same_on("mf", 2, 4)
+
+    def test_mf_as_a_loop_is_the_same_to_the_last_bit(self):
+        """Items' rows go from node to node and back; no table is shared."""
+        self.same_on("mf", 2, 4, settings={"parallel": "loop"})
 
     def test_placed_rows_are_the_same_to_the_last_bit(self):
         """Rows that lie where they are touched, in models and when asked."""
@@ -235,9 +242,10 @@ class Lost(Case):
     # A run killed with its neighbours ends badly, and that is all.
     FAULTS = ("Sanitizer", "runtime error:", "Assertion")
 
-    def begin(self, *words):
+    def begin(self, *words, app=None):
         config = endless_config()
         config["app"]["data"] = "gen:digits?samples=2000&size=12"
+        config["app"] = app or config["app"]
         config["cluster"] = {"nodes": 2, "workers": 1}
         config["snapshot"] = {"every": 0.2}
         self.write("config.json", config)
@@ -294,7 +302,16 @@ class Lost(Case):
 
     def test_killed_node_is_started_again_with_the_others(self):
         """From the last snapshot, with a word that names it."""
-        process = self.begin()
+        self.killed_node_is_started_again()
+
+    def test_killed_node_of_a_loop_is_started_again_with_the_others(self):
+        """No worker of the other node waits for its rows."""
+        self.killed_node_is_started_again(
+            app={**APPS["mf"], "parallel": "loop",
+                 "data": "gen:ratings?users=900&items=700&ratings=60000"})
+
+    def killed_node_is_started_again(self, **begin):
+        process = self.begin(**begin)
         old = self.nodes_of(process)
         self.assertEqual(len(old), 2)
         os.kill(next(p for p in old if self.number_of(p) == 1), signal.SIGKILL)

@@ -1,8 +1,8 @@
-/* Random loops over simulated nodes: each has its own rows, frames take their
- * time on each way and keep their order, workers go on in a random order as far
- * as they may; against the serial run.
+/* Random loops over simulated nodes, each with its courier and its own rows:
+ * frames are small, leave and come when they like but keep their order, workers
+ * go on in a random order as far as they may; against the serial run.
  */
-#include "tests/sim/loop_trips.h"
+#include "ps/loop/trips.h"
 
 #include "base/mem.h"
 #include "base/rng.h"
@@ -11,18 +11,13 @@
 
 #include <string.h>
 
-enum { SEEDS = 3000, NODES = 4, WORKERS = 8, FRAMES = 4096, STEPS = 64 };
+enum { SEEDS = 3000, NODES = 4, WORKERS = 8, FRAMES = 4096, ROOM = 512 };
 
-struct note { /* a frame: the rows of an event, and that it is over */
-    uint32_t worker, events, rows;
+struct way { /* frames from one node to another, in their order */
     struct {
-        uint32_t touch;
-        uint64_t row;
-        double value;
-    } * row;
-};
-struct way {
-    struct note note[FRAMES];
+        unsigned char *bytes; /* owned */
+        size_t n;
+    } frame[FRAMES];
     unsigned sent, got;
 };
 
@@ -40,9 +35,13 @@ static struct sim {
     unsigned each;
     uint64_t salt;
     struct trips trips[NODES];
+    struct table table[LOOP_RANDOM_TABLES];
+    uint32_t id[MLT_LOOP_TOUCHES_MAX];
+    struct courier *courier[NODES];
+    struct courier_pass pass[NODES];
     double value[NODES][LOOP_RANDOM_TABLES][LOOP_RANDOM_ROWS];
     double plain[LOOP_RANDOM_TABLES][LOOP_RANDOM_ROWS];
-    uint32_t known[NODES][WORKERS]; /* events of each that a node has heard */
+    bool begun[NODES], told[NODES], over[NODES];
     unsigned ended[WORKERS];
     struct way way[NODES][NODES];
     uint32_t began[LOOP_RANDOM_ITERATIONS];
@@ -75,80 +74,44 @@ static void work_on(double (*table)[LOOP_RANDOM_ROWS], uint32_t id)
         }
 }
 
-static void end_event(unsigned worker, unsigned event)
+static void *place_of(void *self, unsigned touch, uint64_t row, bool write)
 {
-    uint32_t node = worker / s.each;
-    const struct trips *t = &s.trips[node];
-    uint64_t place = (uint64_t)(worker % s.each) * t->events + event;
+    uint32_t node = (uint32_t)((struct courier_pass *)self - s.pass);
 
-    for (uint32_t to = 0; to < s.nodes; to++) {
-        struct way *way = &s.way[node][to];
-        struct note *note = &way->note[way->sent];
-        uint64_t n = 0;
-
-        if (!(t->tell[place] >> to & 1))
-            continue;
-        assert_true(to != node && way->sent < FRAMES);
-        way->sent++;
-        *note = (struct note){worker, event + 1, 0, NULL};
-        note->row = mem_calloc(4096, sizeof(*note->row));
-        for (uint64_t p = t->parcel_at[place]; p < t->parcel_at[place + 1]; p++)
-            for (uint64_t i = 0;
-                 t->parcel[p].to == to && i < t->parcel[p].count; i++) {
-                unsigned touch = t->parcel[p].touch;
-                uint64_t row = t->row[t->parcel[p].first + i];
-
-                assert_true(n < 4096);
-                note->row[n].touch = touch;
-                note->row[n].row = row;
-                n++;
-            }
-        note->rows = (uint32_t)n;
-        if (rng_mix(s.salt, place) % 2 == 0) /* read now, or when it leaves */
-            for (uint32_t i = 0; i < n; i++)
-                note->row[i].value =
-                    s.value[node][s.nest.access[note->row[i].touch].id]
-                           [note->row[i].row];
-        else
-            note->events |= 1U << 31;
-    }
+    (void)write;
+    return &s.value[node][s.nest.access[touch].id][row];
 }
 
-/* A row goes once with an event to a node. */
-static void sent_once(const struct note *note)
+/* A frame leaves. */
+static bool send(uint32_t from, uint32_t to)
 {
-    for (uint32_t i = 0; i < note->rows; i++)
-        for (uint32_t j = 0; j < i; j++)
-            assert_false(note->row[i].row == note->row[j].row &&
-                         s.nest.access[note->row[i].touch].id ==
-                             s.nest.access[note->row[j].touch].id);
+    struct way *way = &s.way[from][to];
+    unsigned char bytes[ROOM];
+    size_t n = courier_next(s.courier[from], to, bytes, sizeof(bytes));
+
+    if (!n)
+        return false;
+    assert_true(from != to && way->sent < FRAMES);
+    frame_stamp(bytes, from, 1, way->sent + 1);
+    way->frame[way->sent].bytes = mem_alloc(n);
+    memcpy(way->frame[way->sent].bytes, bytes, n);
+    way->frame[way->sent++].n = n;
+    return true;
 }
 
 static void deliver(uint32_t from, uint32_t to)
 {
     struct way *way = &s.way[from][to];
-    struct note *note = &way->note[way->got++];
+    unsigned char *bytes = way->frame[way->got].bytes;
+    struct fault fault = {0};
+    struct frame f;
 
-    sent_once(note);
-    for (uint32_t i = 0; i < note->rows; i++) {
-        unsigned id = s.nest.access[note->row[i].touch].id;
-
-        s.value[to][id][note->row[i].row] =
-            note->events >> 31 ? s.value[from][id][note->row[i].row]
-                               : note->row[i].value;
-    }
-    s.known[to][note->worker] = note->events & ~(1U << 31);
-    mem_free(note->row);
-}
-
-static bool has_come(uint32_t node, uint64_t place)
-{
-    const struct trips *t = &s.trips[node];
-
-    for (uint64_t i = t->need_at[place]; i < t->need_at[place + 1]; i++)
-        if (s.known[node][t->need[i].worker] < t->need[i].events)
-            return false;
-    return true;
+    assert_int_equal(frame_decode(bytes, way->frame[way->got].n, &f, &fault),
+                     ERR_OK);
+    if (courier_step(s.courier[to], &f, &fault) != ERR_OK)
+        fail_msg("%s", fault.text);
+    mem_free(bytes);
+    way->got++;
 }
 
 static bool may_step(unsigned worker, unsigned first, unsigned n)
@@ -163,10 +126,12 @@ static bool may_step(unsigned worker, unsigned first, unsigned n)
                 : 0;
     if (needs && other / s.each == node && s.ended[other] < needs)
         return false;
-    return has_come(node, (uint64_t)(step - first) * s.each + worker % s.each);
+    return s.begun[node] && courier_is_going(s.courier[node]) &&
+           courier_has_come(s.courier[node], (uint64_t)(step - first) * s.each +
+                                                 worker % s.each);
 }
 
-static void do_step(unsigned worker, unsigned first)
+static void do_step(unsigned worker)
 {
     unsigned step = s.ended[worker];
     int part =
@@ -181,16 +146,56 @@ static void do_step(unsigned worker, unsigned first)
         }
     }
     s.ended[worker] = step + 1;
-    end_event(worker, step + 1 - first);
+    courier_passed(s.courier[worker / s.each], worker % s.each);
 }
 
+/* What of a pass a node says next, where it may: that it begins it, its totals,
+ * that it is over. */
+static bool go_on(uint32_t node, unsigned first, unsigned n)
+{
+    struct courier *c = s.courier[node];
+    double own[WORKERS], all[WORKERS];
+    struct fault fault;
+
+    if (!s.begun[node]) {
+        assert_int_equal(courier_begin(c, &s.pass[node], &fault), ERR_OK);
+        return s.begun[node] = true;
+    }
+    for (unsigned i = 0; i < s.each; i++) {
+        if (s.ended[node * s.each + i] < first + n)
+            return false;
+        own[i] = node * s.each + i;
+    }
+    if (!s.told[node] && courier_has_come(c, (uint64_t)n * s.each)) {
+        courier_tell_totals(c, own);
+        return s.told[node] = true;
+    }
+    if (s.over[node] || !courier_is_over(c))
+        return false;
+    courier_end(c, all);
+    for (unsigned w = 0; w < s.nodes * s.each; w++)
+        assert_true(all[w] == w);
+    return s.over[node] = true;
+}
+
+static bool is_over(void)
+{
+    for (uint32_t i = 0; i < s.nodes; i++)
+        if (!s.over[i])
+            return false;
+    return true;
+}
+
+/* Nodes begin when they like: one may have begun the next pass while others
+ * end this one. */
 static void run_segment(unsigned first, unsigned n, struct rng *rng,
                         uint64_t seed)
 {
     unsigned all = s.nodes * s.each, idle = 0;
-    bool over = false;
 
-    memset(s.known, 0, sizeof(s.known));
+    memset(s.begun, 0, sizeof(s.begun));
+    memset(s.told, 0, sizeof(s.told));
+    memset(s.over, 0, sizeof(s.over));
     memset(s.way, 0, sizeof(s.way));
     for (uint32_t i = 0; i < s.nodes; i++) {
         struct trips_place at = {s.nodes, i, s.each, home, &s};
@@ -199,13 +204,13 @@ static void run_segment(unsigned first, unsigned n, struct rng *rng,
                                     s.carried, s.same, first, n, &s.trips[i]),
                          ERR_OK);
         assert_true(s.trips[i].moved == s.trips[0].moved);
-        s.known[i][0] = 0;
+        s.pass[i] = (struct courier_pass){
+            "sim", 1,         &s.trips[i], s.nest.accesses, 1,
+            s.id,  s.carried, place_of,    &s.pass[i]};
     }
     for (unsigned w = 0; w < all; w++)
         s.ended[w] = first;
-    for (uint32_t i = 0; i < s.nodes; i++)
-        end_event(i * s.each, 0);
-    while (!over) {
+    while (!is_over()) {
         unsigned w = (unsigned)rng_below(rng, all);
         uint32_t a = (uint32_t)rng_below(rng, s.nodes);
         uint32_t b = (uint32_t)rng_below(rng, s.nodes);
@@ -213,20 +218,19 @@ static void run_segment(unsigned first, unsigned n, struct rng *rng,
         if (++idle > 100000)
             fail_msg("seed %llu: stuck", (unsigned long long)seed);
         if (may_step(w, first, n) && rng_below(rng, 2))
-            do_step(w, first), idle = 0;
+            do_step(w), idle = 0;
+        if (rng_below(rng, 2) && go_on(a, first, n))
+            idle = 0;
+        if (a != b && rng_below(rng, 2) && send(a, b))
+            idle = 0;
         if (s.way[a][b].got < s.way[a][b].sent)
             deliver(a, b), idle = 0;
-        over = true;
-        for (unsigned i = 0; i < all; i++)
-            over &= s.ended[i] == first + n;
-        for (uint32_t i = 0; i < s.nodes; i++)
-            for (uint32_t j = 0; j < s.nodes; j++)
-                over &= s.way[i][j].got == s.way[i][j].sent;
     }
-    for (uint32_t i = 0; i < s.nodes; i++) {
-        assert_true(has_come(i, (uint64_t)n * s.each));
+    for (uint32_t i = 0; i < s.nodes; i++)
+        for (uint32_t j = 0; j < s.nodes; j++)
+            assert_true(s.way[i][j].got == s.way[i][j].sent);
+    for (uint32_t i = 0; i < s.nodes; i++)
         trips_deinit(&s.trips[i]);
-    }
 }
 
 static void compare(uint64_t seed)
@@ -253,6 +257,27 @@ static void compare(uint64_t seed)
                          (unsigned long long)seed, n->access[t].id,
                          (unsigned long long)row);
     s.count = 0;
+}
+
+static void new_couriers(void)
+{
+    for (unsigned i = 0; i < LOOP_RANDOM_TABLES; i++)
+        s.table[i] = (struct table){.rows = s.r.rows[i],
+                                    .width = 1,
+                                    .type = MLT_F64,
+                                    .access = MLT_EXCLUSIVE,
+                                    .value_bytes = sizeof(double),
+                                    .row_bytes = sizeof(double)};
+    for (unsigned t = 0; t < s.nest.accesses; t++)
+        s.id[t] = s.nest.access[t].id;
+    for (uint32_t i = 0; i < s.nodes; i++) {
+        const struct courier_options o = {i, s.nodes, s.each, s.table,
+                                          LOOP_RANDOM_TABLES};
+
+        assert_int_equal(courier_new(&o, &s.courier[i]), ERR_OK);
+        assert_true(courier_frame_bytes(s.courier[i]) <= ROOM);
+        courier_enter_slice(s.courier[i], 1);
+    }
 }
 
 static void check(uint64_t seed)
@@ -291,6 +316,7 @@ static void check(uint64_t seed)
         }
     for (unsigned t = 0; t < n->accesses; t++)
         s.carried[t] &= !n->access[t].buffered;
+    new_couriers();
     steps = schedule_steps(&s.schedule);
     for (int pass = 0; pass < 2; pass++) {
         run_segment(0, steps, &rng, seed);
@@ -299,6 +325,8 @@ static void check(uint64_t seed)
     for (unsigned i = 0; i < steps; i++)
         run_segment(i, 1, &rng, seed);
     compare(seed);
+    for (uint32_t i = 0; i < s.nodes; i++)
+        courier_free(s.courier[i]);
     parts_deinit(&s.parts);
 }
 

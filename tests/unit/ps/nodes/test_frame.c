@@ -96,6 +96,24 @@ static struct frame sample(enum frame_kind kind)
     case FRAME_FITS:
         f.fits = 12;
         break;
+    case FRAME_PASS:
+        f.op = 44;
+        f.layout = UINT64_C(0x123456789abcdef0);
+        break;
+    case FRAME_PART:
+        f.flags = FRAME_SHORT;
+        f.values = FRAME_I32;
+        f.width = 2;
+        f.table = 1;
+        f.worker = 6;
+        f.op = 44;
+        f.through = 3;
+        break;
+    case FRAME_TOTAL:
+        f.values = FRAME_F64;
+        f.width = 2;
+        f.op = 44;
+        break;
     case FRAME_PLACED:
         f.layout = UINT64_C(0xfedcba9876543210);
         break;
@@ -117,7 +135,8 @@ static size_t write_sample(enum frame_kind kind, unsigned char *bytes,
 {
     static const float values[2][3] = {{1, -2, 0.5F}, {4, 5, 6}};
     static const int64_t clock = 12;
-    static const int32_t touches = 5;
+    static const int32_t touches = 5, words[2] = {7, -8};
+    static const double totals[2] = {0.5, -1e300};
     struct frame f = sample(kind);
     struct frame_writer w;
     size_t n;
@@ -137,6 +156,12 @@ static size_t write_sample(enum frame_kind kind, unsigned char *bytes,
     } else if (kind == FRAME_EXPECT) {
         assert_true(frame_add(&w, 8, &touches));
         assert_true(frame_add(&w, 300, &touches));
+    } else if (kind == FRAME_PART || kind == FRAME_TOTAL) {
+        const void *in =
+            kind == FRAME_PART ? (const void *)words : (const void *)totals;
+
+        assert_true(frame_add(&w, 8, in));
+        assert_true(frame_add(&w, 9, in));
     }
     n = frame_end(&w);
     frame_stamp(bytes, f.from, f.run, f.sequence);
@@ -411,7 +436,7 @@ static void frame_bad_header_is_refused(void **state)
         struct frame f;
 
         if (k == FRAME_UPDATE || k == FRAME_ROWS || k == FRAME_READ ||
-            k == FRAME_EXPECT)
+            k == FRAME_EXPECT || k == FRAME_PART)
             continue;
         bytes[7] |= FRAME_SHORT;
         assert_int_equal(frame_decode(bytes, n, &f, &fault), ERR_FORMAT);

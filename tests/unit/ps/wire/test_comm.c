@@ -977,7 +977,7 @@ static void comm_other_version_is_refused(void **state)
     run_cluster(&c);
     expect_codes(&c, ERR_NODE);
     assert_non_null(
-        strstr(c.node[0].error.text, "node 1: frame of version 6, expected 5"));
+        strstr(c.node[0].error.text, "node 1: frame of version 7, expected 6"));
 }
 
 /* To node 0: rubbish, a frame cut off, one of another run, one of nobody. */

@@ -1,4 +1,4 @@
-#include "tests/sim/loop_trips.h"
+#include "ps/loop/trips.h"
 
 #include "base/mem.h"
 
@@ -65,11 +65,15 @@ static void note_leave(struct sweep *s, uint32_t worker, uint32_t event,
                                            to, s->same[touch], row};
 }
 
-/* Node @to comes to have the newest version. */
+/* Node @to is to have the newest version: it is sent it once, and whoever
+ * touches it there waits until it has come. */
 static void fetch(struct sweep *s, struct row_state *r, uint32_t to,
                   unsigned touch, uint64_t row)
 {
-    note_leave(s, r->worker, r->event, to, touch, row);
+    if (node_of(s, r->worker) == to)
+        return;
+    if (!(r->has >> to & 1))
+        note_leave(s, r->worker, r->event, to, touch, row);
     if (to == s->at->node && s->most[r->worker] < r->event + 1)
         s->most[r->worker] = r->event + 1;
     r->has |= UINT64_C(1) << to;
@@ -95,10 +99,8 @@ static void touch_row(struct sweep *s, unsigned worker, uint32_t event,
     struct row_state *r = state_of(s, touch, row);
     uint32_t node = node_of(s, worker);
 
-    if (!(r->has >> node & 1)) {
-        assert(r->event < event);
-        fetch(s, r, node, touch, row);
-    }
+    assert(node_of(s, r->worker) == node || r->event < event);
+    fetch(s, r, node, touch, row);
     if (!s->nest->access[touch].updates)
         return;
     *r = (struct row_state){UINT64_C(1) << node, worker, event, true};
@@ -226,8 +228,7 @@ static void sweep_homes(struct sweep *s, unsigned n)
             if (!r->written)
                 continue;
             home = s->at->home(s->at->self, t, row);
-            if (!(r->has >> home & 1))
-                fetch(s, r, home, t, row);
+            fetch(s, r, home, t, row);
         }
     }
     end_place(s, (uint64_t)n * s->at->workers);
@@ -323,7 +324,7 @@ enum err trips_make(const struct loop_nest *nest,
                       .out = &t};
     enum err err = reserve(&s);
 
-    assert(place->nodes <= TRIPS_NODES_MAX && place->node < place->nodes);
+    assert(place->nodes <= COURIER_NODES_MAX && place->node < place->nodes);
     if (!err) {
         sweep_steps(&s, parts, schedule, n);
         sweep_homes(&s, n);

@@ -14,20 +14,16 @@
  * first worker of each node). Event e > 0 of a segment is the end of its step
  * first + e - 1. Pure.
  *
- * It is here and not in ps/loop: no pass runs over nodes yet. What else that
- * takes is told in docs/loops.md, "Not there yet".
- *
  * Cost: a sweep over all iterations; 24 bytes a row of the tables meanwhile.
  */
-#ifndef TESTS_SIM_LOOP_TRIPS_H
-#define TESTS_SIM_LOOP_TRIPS_H
+#ifndef PS_LOOP_TRIPS_H
+#define PS_LOOP_TRIPS_H
 
 #include "ps/loop/parts.h"
 #include "ps/loop/schedule.h"
+#include "ps/nodes/courier.h"
 
 #include "base/err.h"
-
-enum { TRIPS_NODES_MAX = 64 };
 
 /* Where it all happens. Workers of a node follow one another. */
 struct trips_place {
@@ -36,32 +32,6 @@ struct trips_place {
     /* Home of a row; by touch. */
     uint32_t (*home)(const void *self, unsigned touch, uint64_t row);
     const void *self;
-};
-
-/* Rows that leave this node for another after an event of an own worker. */
-struct trips_parcel {
-    uint32_t to, touch;    /* first touch of the table */
-    uint64_t first, count; /* trips.row */
-};
-
-/* What has to have come: so many events of that worker (over all nodes). */
-struct trips_need {
-    uint32_t worker, events;
-};
-
-struct trips {
-    unsigned workers, events;    /* own workers; events of each: steps + 1 */
-    uint64_t *parcel_at;         /* [workers * events + 1] owned */
-    struct trips_parcel *parcel; /* owned */
-    uint64_t *row;               /* owned; those of a parcel ascend */
-    /* Nodes that are to be told of an event, a bit each: they get rows, or have
-     * a worker that waits for it. [workers * events] owned */
-    uint64_t *tell;
-    /* Before step first + s of own worker w: those of place s * workers + w; of
-     * place (events - 1) * workers: before all rows are home. */
-    uint64_t *need_at;       /* [workers * events + 2] owned */
-    struct trips_need *need; /* owned */
-    uint64_t moved;          /* rows sent, by all nodes */
 };
 
 /* Of a pass of the steps @first .. @first + @n - 1, before and after which all
