@@ -12,19 +12,21 @@
  *     mlt_table table;
  *
  *     opt.workers = 2;
- *     if (mlt_ps_new(&opt, &ps, &err) || mlt_ps_table(ps, &rows, &table, &err)
- * || mlt_ps_start(ps, &err)) errx(1, "%s", err.text); mlt_ps_run(ps, work,
- * &table);     // work() runs once in every worker mlt_ps_free(ps);
+ *     if (mlt_ps_new(&opt, &ps, &err) ||
+ *         mlt_ps_table(ps, &rows, &table, &err) || mlt_ps_start(ps, &err))
+ *         errx(1, "%s", err.text);
+ *     mlt_ps_run(ps, work, &table); // once in every worker
+ *     mlt_ps_free(ps);
  *
  * Inside work(): read rows, add to rows, and end each clock with mlt_clock.
  *
  * Returns: 0 or a positive error code (mlt_error_text). Misuse (a row out of
  * range) is a programmer's error and aborts with a message. A worker's handle
- * is its thread's, for the length of work(): builds with -DMLT_DEBUG abort where
- * another thread reads or updates rows by it, others do not look, but for
- * mlt_clock and the pass of a loop, and rows may be torn. Unless a comment says otherwise a
- * function may be called by any thread, but by one at a time, and only while no
- * worker runs.
+ * is its thread's, for the length of work(): builds with -DMLT_DEBUG abort
+ * where another thread reads or updates rows by it, others do not look, but for
+ * mlt_clock and the pass of a loop, and rows may be torn. Unless a comment says
+ * otherwise a function may be called by any thread, but by one at a time, and
+ * only while no worker runs.
  *
  * No pointer that this interface returns survives the caller's next mlt_clock.
  */
