@@ -587,6 +587,12 @@ static enum err begin_categories(struct csv_reader *rd, bool header)
                              "setting categories) beside those "
                              "to ignore, found %zu columns and none such",
                              rd->file, rd->r.line, name, rd->r.fields);
+        if (field == t->label && o->targets)
+            return fault_set(rd->f, ERR_INVAL,
+                             "%s: the setting categories names the label, %s, "
+                             "which loss squared predicts as a number: choose "
+                             "one of the two",
+                             rd->file, name);
         if (field == t->label) {
             t->classes_said = true;
             continue;
@@ -848,23 +854,47 @@ static bool is_input(const struct csv_table *t, size_t field)
     return false;
 }
 
-/* The label, where the setting says its place in the training data, and one of
- * the model's columns is there: the only other one. */
-static enum err move_label(struct csv_reader *rd)
+static bool names_ignored(const struct csv_table *t, size_t field)
+{
+    for (size_t k = 0; k < t->options->ignored; k++)
+        if (strcmp(t->name[field], t->options->ignore[k]) == 0)
+            return true;
+    return false;
+}
+
+/* The label, where the setting says its place in the training data: another
+ * table may have other columns there. So it is the only one that the model
+ * neither reads nor ignores; columns that it ignores by their places are as
+ * many more. */
+static enum err place_label(struct csv_reader *rd)
 {
     struct csv_table *t = rd->t;
-    size_t others = 0, first = 0;
+    size_t others = 0, first = 0, ignored = 0, inputs = 0;
 
+    for (size_t k = 0; k < t->options->ignored; k++)
+        ignored += !csv_column_is_name(t->options->ignore[k]);
     for (size_t c = 0; c < t->fields; c++)
-        if (!is_input(t, c) && others++ == 0)
+        if (is_input(t, c))
+            inputs++;
+        else if (!names_ignored(t, c) && others++ == 0)
             first = c;
-    if (others != 1)
+    if (is_input(t, t->label) && others != 1)
         return fault_set(rd->f, ERR_FORMAT,
                          "%s: line %" PRIu64 ": expected the label as column "
                          "%zu, as the model's setting has it, found \"%.60s\", "
                          "which the model reads",
                          rd->file, rd->r.line, t->label + 1, t->name[t->label]);
-    t->label = first;
+    /* Where one that it reads is not there, that is what is wrong. */
+    if (inputs >= t->options->inputs && others > 1 + ignored)
+        return fault_set(rd->f, ERR_FORMAT,
+                         "%s: line %" PRIu64 ": expected one column beside "
+                         "those that the model reads, the label, found %zu: "
+                         "which it is, \"%.60s\" or another, the model does "
+                         "not know, for its setting label has a place and no "
+                         "name; leave the others out",
+                         rd->file, rd->r.line, others, t->name[first]);
+    if (is_input(t, t->label) || names_ignored(t, t->label))
+        t->label = first;
     return ERR_OK;
 }
 
@@ -873,8 +903,6 @@ static enum err find_label(struct csv_reader *rd)
 {
     struct csv_table *t = rd->t;
 
-    if (!csv_column_is_name(t->options->label) && is_input(t, t->label))
-        return move_label(rd);
     for (size_t c = 0; c < t->fields && *t->name[t->label]; c++)
         if (c != t->label && strcmp(t->name[c], t->name[t->label]) == 0) {
             size_t first = c < t->label ? c : t->label;
@@ -883,7 +911,7 @@ static enum err find_label(struct csv_reader *rd)
 
             return refuse_twins(rd, &a, &b);
         }
-    return ERR_OK;
+    return csv_column_is_name(t->options->label) ? ERR_OK : place_label(rd);
 }
 
 /* Values by the names of their columns, as to predict, and the label. Not

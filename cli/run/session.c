@@ -639,7 +639,7 @@ static void say_what_to_do(const struct session *s)
     else
         fprintf(stderr, "its beginning; ");
     if (strcmp(s->result.finish.reason, "load_failed") == 0)
-        fprintf(stderr, "once that can be read, ");
+        fprintf(stderr, "once that is mended, ");
     fprintf(stderr, "mltune resume %s%s%s goes on from there\n", s->folder.id,
             elsewhere ? " --state " : "", elsewhere ? s->o->state : "");
 }

@@ -120,7 +120,10 @@ static uint64_t folded_log(struct session *s)
 {
     uint64_t bytes = journal_log_bytes(s->journal);
 
-    if (bytes <= LOG_LARGE || bytes / 2 < s->kept.log_bytes)
+    if (bytes < s->kept.log_bytes)
+        s->kept.log_bytes = bytes; /* that one is gone */
+    if (bytes <= LOG_LARGE || (bytes / 2 < s->kept.log_bytes &&
+                               bytes <= s->o->journal_limit + LOG_ROOM))
         return bytes;
     journal_fold_log(s->journal, NULL); /* what fails shows in its bytes */
     s->kept.log_bytes = journal_log_bytes(s->journal);

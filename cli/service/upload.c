@@ -452,23 +452,32 @@ void upload_look(const struct upload_place *p, const char *name,
         not_found(name, out);
 }
 
-/* Whether it is @r's to give up. */
-static bool may_withdraw(const struct upload_place *p,
-                         const struct desk_request *r, struct response *out)
+/* The file, then its line: one that stays counts until the next upload begins,
+ * as that of a file removed by hand. */
+static void withdraw(const struct upload_place *p, const struct desk_request *r,
+                     const struct upload_paths *at, struct response *out)
 {
     struct upload_sum sum = {.bytes = 0};
     char list[FILE_PATH_MAX];
     struct fault f = {0};
     enum err err = file_join(list, p->state, "uploads", &f);
-    bool may;
 
     if (!err)
-        err = upload_list_sum(p, list, r, false, &sum, &f);
-    may = !err && may_touch(r, &sum, out);
-    if (err)
+        err = upload_list_sum(p, list, r, true, &sum, &f);
+    if (!err && !may_touch(r, &sum, out)) {
+        upload_sum_deinit(&sum);
+        return;
+    }
+    if (!err && disk_system()->unlink(at->part) != 0)
+        err = fault_errno(&f, ERR_IO, errno, "cannot remove %s", at->part);
+    if (err) {
         not_stored(&f, out);
+    } else {
+        upload_list_write(list, &sum, NULL);
+        respond(r->upload, 0, false, out);
+        out->part = false; /* one piece less is no piece: it is audited */
+    }
     upload_sum_deinit(&sum);
-    return may;
 }
 
 void upload_withdraw(const struct upload_place *p, const struct desk_request *r,
@@ -477,22 +486,15 @@ void upload_withdraw(const struct upload_place *p, const struct desk_request *r,
     struct upload_paths at;
     struct fault f = {0};
 
-    if (upload_paths_of(p, r->upload, &at, &f) != ERR_OK) {
+    if (upload_paths_of(p, r->upload, &at, &f) != ERR_OK)
         not_stored(&f, out);
-    } else if (upload_bytes_of(at.part) < 0 && upload_exists(at.whole)) {
+    else if (upload_bytes_of(at.part) >= 0)
+        withdraw(p, r, &at, out);
+    else if (upload_exists(at.whole))
         response_problem(out, 409, "already_exists", NULL,
                          "the file %s is whole: remove it from the data "
                          "folder, %s",
                          r->upload, p->data);
-    } else if (upload_bytes_of(at.part) < 0) {
+    else
         not_found(r->upload, out);
-    } else if (may_withdraw(p, r, out)) {
-        if (disk_system()->unlink(at.part) == 0) {
-            respond(r->upload, 0, false, out);
-            out->part = false; /* one piece less is no piece: it is audited */
-            return;
-        }
-        fault_errno(&f, ERR_IO, errno, "cannot remove %s", at.part);
-        not_stored(&f, out);
-    }
 }

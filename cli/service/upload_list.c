@@ -201,6 +201,15 @@ enum err upload_list_sum(const struct upload_place *p, const char *path,
                : ERR_OK;
 }
 
+enum err upload_list_write(const char *list_path, const struct upload_sum *sum,
+                           struct fault *f)
+{
+    if (text_lost(&sum->list))
+        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    return file_write(list_path, text_so_far(&sum->list),
+                      text_length(&sum->list), f);
+}
+
 enum err upload_list_add(const char *list_path, const struct desk_request *r,
                          uint64_t size, struct upload_sum *sum, struct fault *f)
 {
@@ -208,10 +217,7 @@ enum err upload_list_add(const char *list_path, const struct desk_request *r,
                              token_name_valid(r->by) ? r->by : ""};
 
     list_upload(sum, &l);
-    if (text_lost(&sum->list))
-        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
-    return file_write(list_path, text_so_far(&sum->list),
-                      text_length(&sum->list), f);
+    return upload_list_write(list_path, sum, f);
 }
 
 enum err uploads_of(const char *state, const char *owner, uint64_t *out,

@@ -62,4 +62,9 @@ enum err upload_list_add(const char *path, const struct desk_request *r,
                          uint64_t size, struct upload_sum *sum,
                          struct fault *f);
 
+/* Writes those of @sum, which has no more of them than were there: without the
+ * one name. Errors: ERR_IO, ERR_NOMEM. */
+enum err upload_list_write(const char *path, const struct upload_sum *sum,
+                           struct fault *f);
+
 #endif

@@ -233,7 +233,7 @@ static void render_resume(const json_t *run, FILE *out)
     put(out, "resume    mltune resume %s", json_text_at(run, "/run"));
     render_state(run, out);
     if (strcmp(reason_of(run), "load_failed") == 0)
-        put(out, ", once that can be read");
+        put(out, ", once that is mended");
     put(out, "\n");
 }
 

@@ -74,6 +74,9 @@ enum { MLT_BUFFERED = 4 };
  * (mlt_loop_row). Two touches of one table of which one updates make iterations
  * depend on each other. Those that only read may also be of a shared table.
  *
+ * Over several nodes a table that one loop updates, and another reads within
+ * the same clock, needs a clock between: the copies of it are old.
+ *
  * MLT_UPDATES | MLT_BUFFERED: of a shared table; exempt from dependence. What
  * the body adds (mlt_loop_add) is summed for its worker and applied by the
  * table's rule at the end of each part, or after at most `buffer` iterations.
@@ -106,7 +109,9 @@ struct mlt_loop_options {
      * dimension fastest. Copied, in the order of the plan. */
     uint64_t iterations; /* at most 2^32 - 2 */
     const uint32_t *key; /* [iterations][dims] */
-    const void *value;   /* [iterations] of value_bytes, or NULL */
+    /* [iterations] of value_bytes, or NULL. Nodes compare the bytes: no
+     * pointers, no padding that is not set. */
+    const void *value;
     size_t value_bytes;
 
     const struct mlt_touch *touch; /* [touches] */
@@ -190,7 +195,10 @@ MLT_API int mlt_loop_run(struct mlt_loop *loop, mlt_loop_body *body, void *arg);
  * each with the same loop and body. Ends the clock (mlt_clock), with buffered
  * updates one or more a step. Where a worker does not come, but returns from
  * its work, or ends its clock (bsp): an error for all, and mlt_ps_model_error
- * names worker and loop. */
+ * names worker and loop, on the node that found it. Without barriers a worker
+ * that goes on to later clocks instead is not found before its work is over:
+ * one that then reads what waits for a worker in the pass (ssp) waits for ever.
+ */
 MLT_API int mlt_loop_pass(struct mlt_worker *w, struct mlt_loop *loop,
                           mlt_loop_body *body, void *arg);
 

@@ -133,13 +133,26 @@ static void touch_rows(struct sweep *s, unsigned worker, uint32_t event,
     }
 }
 
+/* Whether the rows that it may touch are the same in each iteration. */
+static bool is_fixed(const struct loop_access *a)
+{
+    for (unsigned x = 0; x < a->axes; x++)
+        if (a->at[x].kind == MLT_SUBSCRIPT_INDEX)
+            return false;
+    return true;
+}
+
 static void sweep_block(struct sweep *s, unsigned worker, uint32_t event,
                         uint64_t begin, uint64_t end)
 {
     for (unsigned t = 0; t < s->nest->accesses; t++) {
-        if (!s->carried[t])
+        uint64_t to = end;
+
+        if (!s->carried[t] || begin == end)
             continue;
-        for (uint64_t i = begin; i < end && !s->failed; i++)
+        if (is_fixed(&s->nest->access[t]))
+            to = begin + 1; /* once says it */
+        for (uint64_t i = begin; i < to && !s->failed; i++)
             touch_rows(s, worker, event, t, nest_key(s->nest, i));
     }
 }

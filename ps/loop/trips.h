@@ -14,7 +14,9 @@
  * first worker of each node). Event e > 0 of a segment is the end of its step
  * first + e - 1. Pure.
  *
- * Cost: a sweep over all iterations; 24 bytes a row of the tables meanwhile.
+ * Cost: a sweep over all iterations, and over all rows that the data may choose
+ * for each block, or for each iteration where an index chooses among them, too;
+ * 24 bytes a row of the tables meanwhile.
  */
 #ifndef PS_LOOP_TRIPS_H
 #define PS_LOOP_TRIPS_H

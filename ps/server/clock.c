@@ -217,9 +217,14 @@ static int end_clock(struct mlt_worker *w, mlt_table table)
 static int end_all(struct mlt_worker *w, mlt_table table)
 {
     struct peers *peers = w->ps->peers;
-    int err =
-        peers ? peers->ops->end_clock(peers, w, table) : end_clock(w, table);
+    int err = ERR_OK;
 
+    if (!peers)
+        err = end_clock(w, table);
+    else if (table == WORKER_ALL_TABLES && w->ps->shape.consistency->barrier)
+        err = runtime_say_clock(w);
+    if (peers && !err)
+        err = peers->ops->end_clock(peers, w, table);
     if (!err && table == WORKER_ALL_TABLES)
         w->clocks++;
     return err;
@@ -405,6 +410,7 @@ void clock_begin_run(struct mlt_ps *ps)
         atomic_store(&w->available, true);
         w->finished = false;
         atomic_store(&w->meets, 0);
+        atomic_store(&w->ending, 0);
         w->begun = false;
         w->asks = 0;
         w->clocks = 0;

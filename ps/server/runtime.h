@@ -31,6 +31,9 @@ void runtime_meet_surely(struct mlt_worker *w);
  * for all, and words (ps_model_error, the log) name worker and loop. */
 int runtime_meet_for_pass(struct mlt_worker *w, const char *loop);
 int runtime_meet_for_clock(struct mlt_worker *w);
+/* Over several nodes, under barriers, clocks end elsewhere: before @w waits for
+ * the end of one, so that the same is found. ERR_CANCELED: the run fails. */
+int runtime_say_clock(struct mlt_worker *w);
 /* Somebody of another node does not come: as @f says. */
 void runtime_pass_missed(struct mlt_ps *ps, const struct fault *f);
 /* It meets nobody: once, when its work is over, before it waits. */

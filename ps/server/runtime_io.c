@@ -198,6 +198,25 @@ int runtime_meet_for_clock(struct mlt_worker *w)
     return none_waits_for_pass(w) ? runtime_meet(w) : ERR_CANCELED;
 }
 
+/* Its round does not move with these clocks, so that what another said of the
+ * present one is true now. */
+int runtime_say_clock(struct mlt_worker *w)
+{
+    struct mlt_ps *ps = w->ps;
+    uint64_t waits;
+
+    atomic_store(&w->ending, w->clocks + 1);
+    for (unsigned i = 0; atomic_load(&ps->has_passes) && i < ps->shape.workers;
+         i++) {
+        waits = (uint64_t)(atomic_load(&ps->runtime->state) >> 16) << 2;
+        if (atomic_load(&ps->shape.worker[i].meets) == (waits | MEETS_PASS)) {
+            fail_pass(w, &ps->shape.worker[i]);
+            return ERR_CANCELED;
+        }
+    }
+    return ERR_OK;
+}
+
 int runtime_meet_for_pass(struct mlt_worker *w, const char *loop)
 {
     struct mlt_ps *ps = w->ps;
@@ -210,7 +229,8 @@ int runtime_meet_for_pass(struct mlt_worker *w, const char *loop)
     for (unsigned i = 0; i < ps->shape.workers; i++) {
         const struct mlt_worker *other = &ps->shape.worker[i];
 
-        if (is_back(other) || comes_for(other, w, MEETS_CLOCK)) {
+        if (is_back(other) || comes_for(other, w, MEETS_CLOCK) ||
+            atomic_load(&other->ending) > w->clocks) {
             fail_pass(other, w);
             return ERR_CANCELED;
         }

@@ -123,6 +123,8 @@ struct mlt_worker {
     _Atomic bool available;
     /* What it meets the others for: see runtime.h. */
     _Atomic uint64_t meets;
+    _Atomic uint64_t ending; /* clocks that it has ended, or ends now; 0 where
+                              * runtime_say_clock is not asked */
     _Atomic(const char *) pass;
     _Atomic double task_s;    /* mean work time of its clocks in this run, where
                                * somebody may ask; else 0 */

@@ -10,15 +10,19 @@ static void wait_on(struct comm *c, struct mlt_worker *w)
         comm_wait_change(c, w);
 }
 
-/* A node that ends the clock in which the pass begins, or is through with the
- * run, and has not begun it, never will. */
+/* A node that is through with the run, or under barriers ends the clock in
+ * which the pass begins, and has not begun it, never will. Without barriers it
+ * may have more clocks to end before. */
 static int find_absent(const struct comm *c, const struct mlt_worker *w,
                        const struct courier_pass *pass, struct fault *f)
 {
+    int64_t clock = comm_has_barriers(c)
+                        ? cache_all_clock(c->cache, ps_worker_local(w))
+                        : INT64_MAX;
+
     for (uint32_t i = 0; i < ps_nodes(c->ps); i++)
         if (!courier_has_said(c->courier, i) &&
-            shard_is_past(c->shard, i,
-                          cache_all_clock(c->cache, ps_worker_local(w))))
+            shard_is_past(c->shard, i, clock))
             return (int)fault_set(f, ERR_APP,
                                   "node %u ends its clock, or the run, without "
                                   "the pass of loop %s, in which node %u waits "

@@ -257,4 +257,7 @@ static inline void comm_unlock(struct comm *c)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Whether all workers end each clock together (bsp). */
+bool comm_has_barriers(const struct comm *c);
+
 #endif

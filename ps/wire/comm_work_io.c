@@ -313,11 +313,16 @@ static void clear_updates(const struct comm *c, struct mlt_worker *w,
             update_clear(&w->view[t].update);
 }
 
+bool comm_has_barriers(const struct comm *c)
+{
+    return shape_consistency(c->shape)->barrier;
+}
+
 /* Under barriers sums are read in the workers' buffers until they are applied:
  * by the shard of this node, and by who sends those of several workers. */
 static bool sums_stay(const struct comm *c)
 {
-    return shape_consistency(c->shape)->barrier;
+    return comm_has_barriers(c);
 }
 
 /* Waits until the worker's frames have left; then the buffers of a table that

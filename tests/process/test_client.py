@@ -589,7 +589,7 @@ class Faults(unittest.TestCase):
 
     def test_wait_has_a_deadline_in_each_of_its_calls(self):
         """A server that lets each of them wait: it is one time for all."""
-        look = b'{"status":"training"}'
+        look = b'{"status":"training","loss":0.5}'
         told = HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(look), look)
         ended = STREAM + event(5, "run_finished", '{"status":"finished"}')
         now = time.monotonic
@@ -597,12 +597,15 @@ class Faults(unittest.TestCase):
                 ([[30]], 0.5, TimeoutError),
                 ([[told], [30]], 0.5, TimeoutError),
                 ([[told], [STREAM + b"0\r\n\r\n"], [30]], 0.5, TimeoutError),
-                ([[told], [ended], [30]], 5, "finished"),
-                ([[told], [ended], [told]], 5, "finished")):
+                ([[told], [ended], [30]], 60, ("finished", None)),
+                # It does not settle: what was last said of it, and its end.
+                ([[told], [ended], [told]], 60, ("finished", 0.5))):
             server = self.serve(*scripts)
             began = now()
             try:
-                got = Client(server.url).run("r").wait(timeout)["status"]
+                with unittest.mock.patch.object(api, "SETTLES_S", 1):
+                    run = Client(server.url).run("r").wait(timeout)
+                got = run["status"], run.get("loss")
             except TimeoutError:
                 got = TimeoutError
             self.assertEqual(got, result)

@@ -201,10 +201,9 @@ class EvalTest(Case):
             self.train(config)
             score = {k: v for k, v in self.eval("train.csv").items()
                      if k != "data"}
-            for columns in (["y", "c", "b", "a"], ["id", *"abc", "more", "y"],
-                            ["c", "y", "a", "b"]):
-                if not label and columns[-1] != "y" and len(columns) > 4:
-                    continue
+            for columns in (["y", "c", "b", "a"], ["c", "y", "a", "b"],
+                            *([["id", *"abc", "more", "y"],
+                               [*"aby", "more", "c", "id"]] if label else [])):
                 write("other.csv", columns)
                 other = self.eval("other.csv")
                 self.assertEqual(other.pop("data"), "other.csv")
@@ -215,6 +214,12 @@ class EvalTest(Case):
             self.write("other.csv", "a,b,c,y,y\n0.1,0.2,x,no,no\n")
             self.assertIn("expected each column's name once, found \"y\" as "
                           "column 4 and as column 5",
+                          self.eval("other.csv", 78))
+        # Which of two it is no place says: no wrong one is taken for it.
+        for columns in ["id", *"abc", "y"], [*"abc", "y", "id"]:
+            write("other.csv", columns)
+            self.assertIn("expected one column beside those that the model "
+                          "reads, the label, found 2",
                           self.eval("other.csv", 78))
         write("other.csv", ["y", "id", "c", "b", "a"])
         self.assertIn('expected the label as column 5, as the model\'s setting '
@@ -244,6 +249,10 @@ class EvalTest(Case):
             "name": "nn", "data": "price.csv", "label": "price",
             "loss": "squared", "test_fraction": 0,
             "layers": [{"type": "dense", "units": "outputs"}]}}
+        both = {**numbers, "app": {**numbers["app"], "categories": ["price"]}}
+        plan = self.run_config(both, "--dry-run")
+        self.assert_code(plan, 78)
+        self.assertIn("choose one of the two", plan.err)
         plan = self.run_config(numbers, "--dry-run")
         self.assert_code(plan, 0)
         self.assertIn("\nlabel     price: numbers to predict, 0 to 1.5, since "

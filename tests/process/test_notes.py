@@ -104,6 +104,8 @@ class Alone(test_http.Served):
     def test_the_server_of_one_run_shows_what_is_written(self):
         """It writes nothing itself, and says who does."""
         run = self.get("/api/v1/runs")["runs"][0]["run"]
+        # It answers a moment before it is in the journal.
+        self.wait_until(lambda: run in self.mltune("ls").out, "the run listed")
         self.assert_code(self.mltune("note", run, "seen", "--tags", "t"), 0)
         self.wait_until(lambda: self.get(f"/api/v1/runs/{run}")["note"] == "seen",
                         "the note")

@@ -71,12 +71,12 @@ class Resume(Case):
         done = self.mltune("resume", run)
         self.assert_code(done, 78)
         self.assertIn(f"open {data}: No such file or directory", done.err)
-        self.assertRegex(done.err, "nothing is lost but .*; once that can be "
-                         f"read, mltune resume {run} goes on from there")
+        self.assertRegex(done.err, "nothing is lost but .*; once that is "
+                         f"mended, mltune resume {run} goes on from there")
         shown = self.mltune("show", run).out
         self.assertIn(f"status    interrupted: load_failed\n          open "
                       f"{data}: No such file or directory\n", shown)
-        self.assertIn(f"resume    mltune resume {run}, once that can be read",
+        self.assertIn(f"resume    mltune resume {run}, once that is mended",
                       shown)
         (self.folder / "elsewhere.txt").rename(data)
         process = self.start("resume", run, "--json")

@@ -168,6 +168,9 @@ class Upload(test_serve.Service):
         self.assertEqual(delete("a", 200),
                          {"name": "a", "bytes": 0, "complete": False})
         self.assertEqual(self.files(), [".b.upload"])
+        listed = (self.folder / ".mltune/uploads").read_text()
+        self.assertEqual([line.split()[0] for line in listed.splitlines()],
+                         ["b"])
         self.assertEqual(delete("a", 404)["code"], "upload_not_found")
         self.put("c", b"xyz", "?size=3")
         self.assertEqual(delete("c", 409)["code"], "already_exists")

@@ -920,8 +920,12 @@ static enum err write_all(struct journal *j, struct fault *f)
         err = drop_surplus(j, f);
     if (!err)
         err = run_statement(j, COMMIT, "write the records", f);
-    if (err) {
+    if (err) { /* dropped: that is not ERR_BUSY, after which they are there */
         roll_back(j);
+        if (err == ERR_BUSY)
+            err = ERR_IO;
+        if (f)
+            f->code = err;
         return err;
     }
     drop_unwritten(j);

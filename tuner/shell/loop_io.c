@@ -146,30 +146,33 @@ static void journal_record(struct loop *l, const struct record *r)
         keeper_progress(&l->crew.keeper, r->epoch_ended.epoch);
 }
 
-/* Blocked in all threads; the signal stays, for take_signals. */
-static bool is_to_end(void)
+/* Whether a signal has come, or comes within @ms; it stays, for take_signal. */
+static bool signal_comes(const struct loop *l, int ms)
 {
-    sigset_t waiting;
+    struct pollfd fd = {.fd = l->o->signal_fd, .events = POLLIN};
 
-    return sigpending(&waiting) == 0 && (sigismember(&waiting, SIGINT) == 1 ||
-                                         sigismember(&waiting, SIGTERM) == 1 ||
-                                         sigismember(&waiting, SIGHUP) == 1);
+    return poll(&fd, 1, ms) > 0;
 }
 
 /* Who holds the lock may be suspended, and go on later. The nodes work on
- * meanwhile, as far as they were told. */
+ * meanwhile, as far as they were told. A run that is to end does not wait. */
 static enum err commit_patiently(struct loop *l, bool durable, struct fault *f)
 {
-    double until = now_s(l) + DEADLINE_JOURNAL_WAIT_MS * 1e-3;
+    double since = now_s(l);
     enum err err = journal_commit(l->o->journal, durable, f);
+    char why[FAULT_TEXT_MAX];
 
-    if (err == ERR_BUSY)
-        log_event(LOG_WARN, "journal_busy", "reason=\"%s\"", f->text);
-    while (err == ERR_BUSY && now_s(l) < until && !is_to_end()) {
-        poll(NULL, 0, JOURNAL_AGAIN_MS);
+    if (err != ERR_BUSY)
+        return err;
+    log_event(LOG_WARN, "journal_busy", "reason=\"%s\"", f->text);
+    while (err == ERR_BUSY && !l->result->signal && !isfinite(l->left_s) &&
+           now_s(l) < since + DEADLINE_JOURNAL_WAIT_MS * 1e-3 &&
+           !signal_comes(l, JOURNAL_AGAIN_MS))
         err = journal_commit(l->o->journal, durable, f);
-    }
-    return err;
+    if (err != ERR_BUSY)
+        return err;
+    snprintf(why, sizeof(why), "%s", f->text);
+    return fault_set(f, err, "tried for %.0f s: %s", now_s(l) - since, why);
 }
 
 static void commit(struct loop *l, bool durable)
@@ -835,7 +838,8 @@ static void keep(struct loop *l)
         err = h->keep(h->ctx, now_s(l), &f);
     if (err == ERR_LIMIT)
         take_full(l, &f);
-    else if (err)
+    else if (err &&
+             err != ERR_BUSY) /* it is looked at again; the commit waits */
         give_up(l, &f);
 }
 

@@ -273,6 +273,16 @@ pid_t run_folder_owner(const char *state, const char *id)
     return pid;
 }
 
+/* One that is being made has no lock yet, and what it writes once it has would
+ * be swept from under it. */
+static bool was_locked(const char *state, const char *id)
+{
+    char path[FILE_PATH_MAX];
+
+    return run_path(path, state, id, "/lock", NULL) == ERR_OK &&
+           access(path, F_OK) == 0;
+}
+
 void state_sweep(const char *state)
 {
     char path[FILE_PATH_MAX];
@@ -283,7 +293,8 @@ void state_sweep(const char *state)
         return;
     dir = opendir(path);
     while (dir && (e = readdir(dir)))
-        if (run_id_valid(e->d_name) && !run_folder_alive(state, e->d_name) &&
+        if (run_id_valid(e->d_name) && was_locked(state, e->d_name) &&
+            !run_folder_alive(state, e->d_name) &&
             run_path(path, state, e->d_name, "", NULL) == ERR_OK)
             folder_sweep(path);
     if (dir)

@@ -579,15 +579,16 @@ class RemoteRun:
                 now["run"] = self.id
         # A service tells of the end once the run's tuner is gone.
         until = min(time.monotonic() + SETTLES_S, end)
+        seen: Json = {}
         while True:
             try:
                 seen = self._by(until).look()
-            except (NoAnswer, NotFound, TimeoutError):
+            except (NoAnswer, NotFound):
                 return now
+            except TimeoutError:
+                return {**seen, **now}
             if seen["status"] in ENDED:
                 return seen
-            if time.monotonic() > until:
-                return {**seen, **now}
             time.sleep(0.05)
 
     # ---- commands --------------------------------------------------------

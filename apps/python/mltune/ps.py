@@ -696,8 +696,8 @@ class Server:
     def run(self, work: Callable[[Worker], Any]) -> List[Any]:
         """Calls @work once in every worker's thread; what they returned, by
         this node's workers. The first exception of one is raised; the others
-        get Canceled at their next clock. After an error the active branch is
-        of no use: drop it, or switch away. Ctrl-C ends the run at the workers'
+        get Canceled at their next clock. After an error the active branch,
+        and what is forked from it, runs no more: switch to another. Ctrl-C ends the run at the workers'
         next clocks."""
         pointer = self._handle_started()
         local = self.workers // self.nodes

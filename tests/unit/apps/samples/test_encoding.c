@@ -176,6 +176,10 @@ static void encoding_of_a_model_is_used(void **state)
     samples_deinit(&c);
     scratch_text("p.csv", "zip,more,plan,age,y\n9,x,pro,1,a\n");
     assert_int_equal(load("{\"data\": \"p.csv\"}", model, false, &c, &d, &f),
+                     ERR_FORMAT); /* which of two is the label, no place says */
+    assert_non_null(strstr(f.text, "leave the others out"));
+    assert_int_equal(load("{\"data\": \"p.csv\", \"label\": \"y\"}", model,
+                          false, &c, &d, &f),
                      ERR_OK);
     row_is(&c, 0, (const float[]){1, 0, 0, 1, 0, 1, 0});
     samples_deinit(&c);

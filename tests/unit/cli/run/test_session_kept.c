@@ -304,7 +304,7 @@ static void session_folds_the_log_while_others_read_by_turns(void **state)
     }
     if (err)
         fail_msg("%s", f.text);
-    assert_in_range(most, 6 << 20, 12 << 20);
+    assert_in_range(most, 6 << 20, 20 << 20);
     end(&k);
 }
 

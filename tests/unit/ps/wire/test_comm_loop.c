@@ -427,6 +427,53 @@ static void comm_loop_names_a_node_that_does_not_come(void **state)
     }
 }
 
+/* Of each node one worker ends a clock while the other waits in a pass. */
+static int half_pass(struct mlt_worker *w, void *arg)
+{
+    struct node *n = arg;
+    int code = mlt_loop_pass(w, n->loop, loop_job_body, &n->cluster->job);
+
+    for (int i = 0; i < 3 && !code; i++) /* in step */
+        code = mlt_clock(w);
+    if (code)
+        return code;
+    return mlt_worker_index(w) % 2
+               ? mlt_clock(w)
+               : mlt_loop_pass(w, n->loop, loop_job_body, &n->cluster->job);
+}
+
+static int run_half(struct node *n)
+{
+    int code = new_loop(n);
+
+    n->failed = mlt_ps_run(n->ps, half_pass, n);
+    (void)mlt_ps_model_error(n->ps, &n->error);
+    mlt_loop_free(n->loop);
+    return code;
+}
+
+/* No node has all its workers in the pass: it is found within one. */
+static void comm_loop_names_a_worker_that_does_not_come(void **state)
+{
+    static struct cluster c;
+    pthread_t thread[NODES_MAX];
+    bool said = false;
+
+    (void)state;
+    make_rotated(&c, 1);
+    c.program = run_half;
+    start_cluster(&c, thread);
+    stop_cluster(&c, thread);
+    for (unsigned i = 0; i < c.nodes; i++) {
+        assert_int_equal(c.node[i].code, 0);
+        assert_true(c.node[i].failed == ERR_APP ||
+                    c.node[i].failed == ERR_CANCELED);
+        said |= strstr(c.node[i].error.text,
+                       "ends its clock without the pass of loop loop") != NULL;
+    }
+    assert_true(said);
+}
+
 static int run_odd(struct node *n)
 {
     struct fault f = {0};
@@ -528,6 +575,7 @@ int main(void)
         cmocka_unit_test(comm_loop_equals_a_serial_run),
         cmocka_unit_test(comm_loop_that_fails_ends_on_all_nodes),
         cmocka_unit_test(comm_loop_names_a_node_that_does_not_come),
+        cmocka_unit_test(comm_loop_names_a_worker_that_does_not_come),
         cmocka_unit_test(comm_loop_that_differs_is_refused),
         cmocka_unit_test(comm_loop_without_a_node_ends),
     };
