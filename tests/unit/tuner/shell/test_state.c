@@ -219,6 +219,11 @@ static void state_sweep_spares_the_living(void **state)
     snprintf(name, sizeof(name), "runs/%s/lock", dead.id);
     assert_true(exists(name));
     run_folder_close(&alive);
+    /* One that is being made has no lock yet. */
+    assert_int_equal(folder_make(in_dir("runs/new-1"), NULL), 0);
+    assert_int_equal(folder_make(in_dir("runs/new-1/ipc.tmp"), NULL), 0);
+    state_sweep(dir);
+    assert_true(exists("runs/new-1/ipc.tmp"));
 }
 
 /* A state folder is made on demand, private, and found again; a folder without
