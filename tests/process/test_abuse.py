@@ -348,7 +348,9 @@ class Abused(Service):
 
         def files():
             return len(os.listdir(f"/proc/{self.service.pid}/fd"))
-        self.wait_until(lambda: files() < 64, "the connections to be closed")
+        # One that takes no answer has 60 s (DEADLINE_HTTP_ANSWER).
+        self.wait_until(lambda: files() < 64, "the connections to be closed",
+                        seconds=180)
 
     def test_slow_loris(self):
         """Clients that send a byte now and then, more than there are places
