@@ -45,20 +45,13 @@ static uint32_t node_of(const struct sweep *s, unsigned worker)
 static void note_leave(struct sweep *s, uint32_t worker, uint32_t event,
                        uint32_t to, unsigned touch, uint64_t row)
 {
-    size_t room = s->leaves_room ? 2 * s->leaves_room : 256;
-    struct leave *more;
-
     s->out->moved++;
     if (node_of(s, worker) != s->at->node)
         return;
-    if (s->leaves == s->leaves_room) {
-        more = mem_realloc(s->leave, room * sizeof(*more));
-        if (!more) {
-            s->failed = true;
-            return;
-        }
-        s->leave = more;
-        s->leaves_room = room;
+    if (mem_grow((void **)&s->leave, &s->leaves_room, sizeof(*s->leave),
+                 s->leaves + 1)) {
+        s->failed = true;
+        return;
     }
     worker -= s->at->node * s->at->workers;
     s->leave[s->leaves++] = (struct leave){(uint64_t)worker * s->events + event,
@@ -161,19 +154,12 @@ static void sweep_block(struct sweep *s, unsigned worker, uint32_t event,
 static void end_place(struct sweep *s, uint64_t place)
 {
     for (unsigned w = 0; w < s->all && !s->failed; w++) {
-        size_t room = s->needs_room ? 2 * s->needs_room : 64;
-        struct trips_need *more;
-
         if (!s->most[w] || node_of(s, w) == s->at->node)
             continue;
-        if (s->needs == s->needs_room) {
-            more = mem_realloc(s->need, room * sizeof(*more));
-            if (!more) {
-                s->failed = true;
-                return;
-            }
-            s->need = more;
-            s->needs_room = room;
+        if (mem_grow((void **)&s->need, &s->needs_room, sizeof(*s->need),
+                     s->needs + 1)) {
+            s->failed = true;
+            return;
         }
         s->need[s->needs++] = (struct trips_need){w, s->most[w]};
     }
