@@ -214,6 +214,8 @@ static void read_numbers(struct config_parse *p)
 {
     struct run_config *c = p->c;
     const json_t *retune = json_at(p->root, "/tuner/retune");
+    const char *trials =
+        json_string_value(json_at(p->root, "/snapshot/trials"));
     uint64_t bytes;
 
     c->nodes = (unsigned)count_at(p, "/cluster/nodes", 1);
@@ -230,6 +232,7 @@ static void read_numbers(struct config_parse *p)
     c->max_time_s = seconds_at(p, "/stop/max_time", INFINITY);
     c->snapshot_every_s = seconds_at(p, "/snapshot/every", 300);
     c->snapshot_keep = (uint32_t)count_at(p, "/snapshot/keep", 2);
+    c->snapshot_trials = !trials || strcmp(trials, "anew") != 0;
     c->journal_limit = json_to_bytes(json_at(p->root, "/journal/limit"), &bytes)
                            ? bytes
                            : 64 << 20;

@@ -68,6 +68,7 @@ struct run_config {
     double max_time_s;        /* INFINITY: none */
     double snapshot_every_s;
     uint32_t snapshot_keep;
+    bool snapshot_trials;   /* trials of a contest that wait are in snapshots */
     uint64_t journal_limit; /* bytes */
     uint64_t memory_limit;  /* bytes; 0: half of what is available */
     const char *listen; /* "127.0.0.1:8080"; "": any free port on loopback */

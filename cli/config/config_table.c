@@ -243,6 +243,13 @@ static const struct config_field fields[] = {
      .min = 1,
      .max = 1000,
      .help = "newest snapshots that stay"},
+    {.path = "snapshot.trials",
+     .type = CONFIG_STRING,
+     .fallback = "\"keep\"",
+     .choices = "keep|anew",
+     .help = "trials of hyperband, asha and pbt that wait: in snapshots, a "
+             "model each, so that a resumed search goes on; or left out where "
+             "the disk is short, and it begins anew"},
     {.path = "journal.limit",
      .type = CONFIG_SIZE,
      .fallback = "\"64MiB\"",

@@ -8,6 +8,7 @@
 #include "cli/state/model_io.h"
 #include "cli/state/notes_file.h"
 #include "cli/state/replay.h"
+#include "tuner/board/step.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -152,18 +153,31 @@ static enum err reopen_folder(struct session *s, struct fault *f)
     return ERR_OK;
 }
 
+enum { KEPT_TRIALS_MAX = TUNER_BRANCHES_MAX * HISTORY_SNAPSHOTS_MAX };
+
+/* Those that the snapshots count on. Nobody goes on with a run that is
+ * finished: its trials go. */
 void session_sweep_snapshots(const struct session *s, bool written_now)
 {
-    const char *keep[2 * HISTORY_SNAPSHOTS_MAX];
+    static _Thread_local char trial[KEPT_TRIALS_MAX][HISTORY_TRIAL_FOLDER_MAX];
+    const char *keep[2 * HISTORY_SNAPSHOTS_MAX + KEPT_TRIALS_MAX];
     const struct history *h = &s->history;
-    size_t n = 0;
+    bool finished =
+        history_finished(h) && history_end(h)->status == RUN_FINISHED;
+    size_t n = 0, trials = 0;
 
     assert(s->o);
     for (size_t i = 0; i < history_snapshots_len(h); i++) {
+        const struct record_snapshot_written *w = &history_snapshot_at(h, i)->s;
+
         if (history_snapshots_len(h) - i > s->o->tuner->snapshot_keep)
             continue;
-        keep[n++] = history_snapshot_at(h, i)->s.path;
-        keep[n++] = history_snapshot_at(h, i)->s.best_path;
+        keep[n++] = w->path;
+        keep[n++] = w->best_path;
+        for (size_t k = 0; !finished && k < TUNER_BRANCHES_MAX &&
+                           history_snapshot_trial(w, k, trial[trials]);
+             k++)
+            keep[n++] = trial[trials++];
     }
     snapshots_sweep(s->snapshot_dir, keep, n, written_now);
 }

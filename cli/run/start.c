@@ -41,6 +41,7 @@ static void fill_tuner(const struct run_config *c, struct tuner_options *t)
     t->max_time_s = c->max_time_s;
     t->snapshot_every_s = c->snapshot_every_s;
     t->snapshot_keep = c->snapshot_keep;
+    t->snapshot_trials = c->snapshot_trials;
     t->seed = c->seed;
 }
 

@@ -160,7 +160,8 @@ class TwoNodesNode(TwoNodes):
 
 
 class Contest(NewWays, test_faults.ResumeTuner):
-    """A contest of settings begins anew."""
+    """A contest of settings goes on, with the trials that wait; `complete` and
+    `tupaq` begin anew."""
     PLAIN = test_faults.ResumeTuner
     STRATEGY = {"strategy": "hyperband",
                 "strategy_settings": {"max_resource": 3}}

@@ -424,7 +424,7 @@ class Killed(Case):
         if job.files_left():
             raise Wrong(f"files are left: {job.files_left()}")
         kept = os.listdir(job.state / "runs" / result["run"] / "snapshots")
-        if len([n for n in kept if "-best" not in n]) > 2:
+        if len([n for n in kept if n.isdigit()]) > 2:
             raise Wrong(f"snapshots are left: {kept}")
         for path in [job.folder / "said", *job.state.rglob("*log")]:
             text = path.read_text(errors="replace") if path.is_file() else ""

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/state/replay.h"
 #include "tests/sim/scarce.h"
+#include "tests/sim/sim.h"
 #include "tuner/history/journal_io.h"
 
 #include <assert.h>
@@ -361,7 +362,8 @@ static void sweep_one(void *ctx, const char *path)
     for (size_t i = 0; i < history_snapshots_len(h); i++) {
         const struct record_snapshot_written *w = &history_snapshot_at(h, i)->s;
 
-        if (strcmp(w->path, path) == 0 || strcmp(w->best_path, path) == 0)
+        if (strcmp(w->path, path) == 0 || strcmp(w->best_path, path) == 0 ||
+            sim_names_trial(w, path))
             return;
     }
     sim_disk_remove(path);

@@ -24,7 +24,7 @@ enum {
     QUANTUM = 32, /* samples that share one draw of the noise of sampling */
     STEPS_MAX = 400000,
     TRIED_MAX = 16384,
-    DISK_MAX = 64,
+    DISK_MAX = 512,
     TRIES_MAX = 10,   /* of what finds no memory: as the shell's */
     RESUMES_MAX = 300 /* by whoever runs it: then it does not end */
 };
@@ -1917,6 +1917,7 @@ static bool prepare(struct sim *s)
         o.trial_stops = TRIAL_STOPS_WATCHED;
     o.seed = s->seed;
     o.snapshot_every_s = f->snapshot_s > 0 ? f->snapshot_s : 20;
+    o.snapshot_trials = !f->trials_anew;
     o.snapshot_dir = s->storage.durable ? SIM_DISK_SNAPSHOTS : "/disk";
     if (s->storage.durable)
         o.model_dir = SIM_DISK_STATE "/model";
@@ -2024,6 +2025,17 @@ static void fold(struct sim *s)
 }
 
 /* As the shell does: folders that the journal does not know are of no use. */
+bool sim_names_trial(const struct record_snapshot_written *w, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char name[HISTORY_TRIAL_FOLDER_MAX];
+
+    for (size_t i = 0; slash && history_snapshot_trial(w, i, name); i++)
+        if (strcmp(slash + 1, name) == 0)
+            return true;
+    return false;
+}
+
 static void sweep_disk(struct sim *s)
 {
     for (size_t i = 0; i < DISK_MAX; i++) {
@@ -2033,7 +2045,8 @@ static void sweep_disk(struct sim *s)
             const struct record_snapshot_written *w = &s->history.snapshot[j].s;
 
             known_one |= strcmp(w->path, s->disk[i].path) == 0 ||
-                         strcmp(w->best_path, s->disk[i].path) == 0;
+                         strcmp(w->best_path, s->disk[i].path) == 0 ||
+                         sim_names_trial(w, s->disk[i].path);
         }
         if (!known_one)
             s->disk[i].path[0] = '\0';

@@ -62,6 +62,7 @@ struct sim_family {
     unsigned test_clocks; /* that a validation takes; 0: one */
     double answer_s;      /* until a slice begins that comes when none is out */
     double snapshot_s;    /* between snapshots; 0: 20 */
+    bool trials_anew;     /* trials that wait are in none of them */
     double disk_s; /* that writing one takes, while slices run; killed before it
                     * is over it is not there */
     unsigned branches_max; /* live; further forks fail; 0: as many as wanted */
@@ -233,6 +234,9 @@ unsigned sim_seeds(unsigned few);
 
 /* The physics with a seed. */
 double sim_best_rate(uint64_t seed);
+
+/* Whether @path is the folder of a trial that @w counts on. */
+bool sim_names_trial(const struct record_snapshot_written *w, const char *path);
 
 void sim_run(const struct sim_family *family, uint64_t seed,
              const struct sim_options *options, struct sim_result *out);

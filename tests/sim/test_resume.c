@@ -47,6 +47,7 @@ struct check {
     clock_no next;     /* no clock below is free */
     uint32_t *begun;   /* [trials + 1] forks of the trial since the start */
     bool *finished;    /* [trials + 1] */
+    size_t n;          /* of `finished` */
     unsigned searches; /* that went on */
     unsigned trained;  /* resumes that went on with an epoch */
     bool anew;         /* the strategy begins anew when it is resumed */
@@ -137,6 +138,8 @@ static void check_record(struct check *c, const struct record *r)
         c->trained += r->run_resumed.epoch > 0;
         if (!r->run_resumed.path[0]) /* else after its search */
             c->first = (uint32_t)c->h.trials + 1;
+        else if (c->anew) /* who ended since goes on */
+            memset(c->finished, 0, c->n);
         break;
     default:
         break;
@@ -211,6 +214,7 @@ static unsigned check_journal(const struct sim_family *f, uint64_t seed,
              strcmp(f->strategy, "fixed") != 0;
     c.begun = calloc(n + 1, sizeof(*c.begun));
     c.finished = calloc(n + 1, sizeof(*c.finished));
+    c.n = n + 1;
     history_init(&c.h);
     for (size_t i = 0; i < n; i++) {
         struct record record;
@@ -796,7 +800,7 @@ static void resume_within_a_search_keeps_its_patience(void **state)
 /* The same of other strategies, which begin a search anew. */
 static void resume_of_other_strategies_ends_the_same(void **state)
 {
-    static const char *const others[] = {"fixed", "hyperband", "asha"};
+    static const char *const others[] = {"fixed", "hyperband", "pbt", "asha"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
@@ -805,6 +809,94 @@ static void resume_of_other_strategies_ends_the_same(void **state)
         f.strategy = others[i];
         f.parts = 8;
         check_same_ends(&f, 17);
+    }
+}
+
+struct interrupted {
+    json_t *outcome; /* the caller's */
+    uint64_t clocks; /* of all that ran */
+    size_t searches;
+    bool folders; /* trials had some */
+};
+
+static struct interrupted interrupted_of(const struct sim_family *f,
+                                         uint64_t seed,
+                                         const struct sim_options *how)
+{
+    json_t *journal = NULL;
+    struct sim_options o = *how;
+    struct interrupted out;
+    struct sim_result r;
+    struct history h;
+
+    o.journal = &journal;
+    run_killed(f, seed, &o, &r);
+    assert_int_equal(r.finish.status, RUN_FINISHED);
+    fold_journal(journal, &h);
+    out.outcome = outcome_of(journal, true);
+    out.clocks = history_clocks(&h);
+    out.searches = history_searches_made(&h);
+    out.folders = tells(journal, "\"trials\":[{\"trial\"");
+    history_deinit(&h);
+    json_decref(journal);
+    return out;
+}
+
+enum { MOMENTS = 10, SLICE_CLOCKS = 16 };
+
+/* Interrupts @f at ten moments of its @seconds. Returns how often a second
+ * search began. */
+static unsigned interrupt_at_moments(struct sim_family f, double seconds,
+                                     const struct interrupted *whole)
+{
+    uint64_t never[] = {UINT64_MAX};
+    unsigned anew = 0;
+
+    for (unsigned i = 1; i <= MOMENTS; i++) {
+        struct sim_options o = {.crash = never, .crashes = 1};
+        struct interrupted found;
+
+        f.command[0].at_s = seconds * i / (MOMENTS + 1);
+        f.command[0].command = COMMAND_INTERRUPT;
+        found = interrupted_of(&f, 1, &o);
+        if (!json_equal(found.outcome, whole->outcome))
+            tell_difference(whole->outcome, found.outcome);
+        assert_true(json_equal(found.outcome, whole->outcome));
+        assert_true(found.clocks >= whole->clocks);
+        anew += found.searches > 1;
+        if (found.searches == 1 && found.clocks - whole->clocks > SLICE_CLOCKS)
+            fail_msg("%s: interrupted at moment %u it repeats %llu clocks",
+                     f.strategy, i,
+                     (unsigned long long)(found.clocks - whole->clocks));
+        assert_true(!found.folders || !f.trials_anew);
+        json_decref(found.outcome);
+    }
+    return anew;
+}
+
+/* A contest goes on within its search, with all its trials: no clock of theirs
+ * is run twice. Where its trials are not to be in snapshots it begins the
+ * search anew, and comes to the same. */
+static void resume_within_a_contest_goes_on(void **state)
+{
+    static const char *const contests[] = {"hyperband", "asha", "pbt"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(contests) / sizeof(*contests); i++) {
+        struct sim_family f = repeating(contests[i]);
+        struct sim_options o = {0};
+        struct interrupted whole;
+        struct sim_result r;
+
+        f.strategy = contests[i];
+        f.parts = 8;
+        sim_run(&f, 1, NULL, &r);
+        whole = interrupted_of(&f, 1, &o);
+        assert_true(whole.folders);
+        assert_int_equal(interrupt_at_moments(f, r.seconds, &whole), 0);
+        f.trials_anew = true;
+        assert_true(interrupt_at_moments(f, r.seconds, &whole) > 0);
+        json_decref(whole.outcome);
     }
 }
 
@@ -885,6 +977,13 @@ static void resume_passes_over_damage(void **state)
     kill_family(&f, 30, 0.4);
     f.name = "killed-unreadable";
     kill_family(&f, 10, 1);
+    f.name = "killed-many-trials"; /* two snapshots' are more than can live */
+    f.strategy = "asha";
+    f.strategy_settings = "{\"eta\": 2, \"max_resource\": 4}";
+    f.max_trials = 60;
+    f.max_epochs = 6;
+    f.snapshot_s = 0.3;
+    kill_family(&f, 8, 0.6);
 }
 
 /* Where none of them can be read, what was trained is not given up: the run is
@@ -986,6 +1085,29 @@ static void resume_from_a_mangled_record_ends(void **state)
 
         f.name = "mangled";
         f.strategy = strategies[seed % 2];
+        run_killed(&f, seed, &o, &r);
+        assert_true(run_status_is_end(r.finish.status));
+    }
+}
+
+/* The same within a contest, whose trials have folders and numbers. */
+static void resume_of_a_contest_from_a_mangled_record_ends(void **state)
+{
+    static const char *const strategies[] = {"hyperband", "asha", "pbt"};
+
+    (void)state;
+    for (unsigned seed = 1; seed <= sim_seeds(90); seed++) {
+        struct sim_family f = plain;
+        uint64_t crash[] = {300 + 10 * seed, 400, 300, 200};
+        struct sim_options o = {.crash = crash,
+                                .crashes = 4,
+                                .mangle = 0.7,
+                                .from_beginning = true};
+        struct sim_result r;
+
+        f.name = "mangled-contest";
+        f.strategy = strategies[seed % 3];
+        f.snapshot_s = 0.3;
         run_killed(&f, seed, &o, &r);
         assert_true(run_status_is_end(r.finish.status));
     }
@@ -1372,6 +1494,7 @@ int main(void)
         cmocka_unit_test(cooled_end_comes_in_little_memory),
         cmocka_unit_test(resume_within_a_search_keeps_its_patience),
         cmocka_unit_test(resume_of_other_strategies_ends_the_same),
+        cmocka_unit_test(resume_within_a_contest_goes_on),
         cmocka_unit_test(resume_under_memory_torture),
         cmocka_unit_test(resume_of_fixed_goes_on),
         cmocka_unit_test(resume_of_a_schedule_goes_on),
@@ -1380,6 +1503,7 @@ int main(void)
         cmocka_unit_test(resume_begins_anew_for_nobody_unasked),
         cmocka_unit_test(resume_goes_on_without_its_best),
         cmocka_unit_test(resume_from_a_mangled_record_ends),
+        cmocka_unit_test(resume_of_a_contest_from_a_mangled_record_ends),
         cmocka_unit_test(resume_of_an_interrupted_run),
         cmocka_unit_test(resume_of_a_search_long_over_begins_another),
         cmocka_unit_test(resume_goes_on_where_the_user_interrupted),
@@ -1390,5 +1514,6 @@ int main(void)
         cmocka_unit_test(resume_stopped_in_a_pause_has_its_model),
     };
 
+    cmocka_set_test_filter(getenv("ONLY") ? getenv("ONLY") : "*");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

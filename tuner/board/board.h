@@ -158,6 +158,20 @@ const struct branch *board_fork(struct board *c, const struct branch *parent,
 const struct branch *board_keep(struct board *c, const struct branch *parent,
                                 const char *role);
 void board_hold(struct board *c, branch_id kept);
+
+/* Guards a branch that is idle: what would change or free it makes a kept fork
+ * of it first, with one hold, for who guards it; a branch has one guard at a
+ * time. Its end is no error where the branch is gone. */
+void board_guard(struct board *c, branch_id id);
+void board_guard_end(struct board *c, branch_id id);
+bool board_guarded(const struct board *c, branch_id id);
+
+/* That fork of a branch that was guarded; BRANCH_NONE: there is none, since
+ * nothing came, or since no branch was free for it. */
+branch_id board_guard_fork(const struct board *c, branch_id id);
+
+/* @id is about to change: for those that change branches. */
+void board_guard_check(struct board *c, branch_id id);
 /* BRANCH_NONE is allowed. Branch 0 is never freed by this. */
 void board_drop(struct board *c, branch_id kept, const char *reason);
 

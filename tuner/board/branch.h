@@ -41,6 +41,8 @@ struct branch {
     uint32_t epochs; /* finished by the lineage */
     struct epoch_sums now;
     struct epoch_result result[BOARD_EPOCHS_KEPT]; /* epoch e at e % KEPT */
+    double all_sum; /* of finite windows of the lineage */
+    uint64_t all_samples;
 
     /* Since the fork. */
     clock_no first_clock; /* global, of its first slice; valid when clocks > 0
@@ -55,6 +57,10 @@ struct branch {
     uint32_t plan_epochs; /* epochs finished after them */
 
     uint64_t increments; /* number of the last one that is in it; 0: none */
+
+    bool guarded;       /* see board_guard */
+    branch_id spare_of; /* of a kept fork: the guarded branch that it is of; 0:
+                         * it is none */
 
     op_id after; /* the lineage's numbers follow when the parent's slice of this
                   * operation has ended; 0: they are there */

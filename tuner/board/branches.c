@@ -103,6 +103,8 @@ static void inherit(struct branch *b, const struct branch *parent)
     b->clocks = parent->clocks;
     b->epochs = parent->epochs;
     b->now = parent->now;
+    b->all_sum = parent->all_sum;
+    b->all_samples = parent->all_samples;
     memcpy(b->result, parent->result, sizeof(b->result));
     b->nonfinite = parent->nonfinite;
     b->plan = parent->plan;
@@ -213,6 +215,56 @@ const struct branch *branches_restore(struct board *c, const char *path,
     return b;
 }
 
+/* ---- guards -------------------------------------------------------------- */
+
+void board_guard(struct board *c, branch_id id)
+{
+    struct branch *b = branches_own(c, id);
+
+    assert(b && b->state == BRANCH_LIVE && b->slices == 0 && b->after == 0);
+    assert(!b->guarded && id != 0);
+    b->guarded = true;
+}
+
+void board_guard_end(struct board *c, branch_id id)
+{
+    struct branch *b = branches_own(c, id);
+
+    if (b)
+        b->guarded = false;
+}
+
+bool board_guarded(const struct board *c, branch_id id)
+{
+    const struct branch *b = board_branch(c, id);
+
+    return b && b->guarded;
+}
+
+branch_id board_guard_fork(const struct board *c, branch_id id)
+{
+    for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++) {
+        const struct branch *b = branches_slot(c, i);
+
+        if (b && b->spare_of == id && b->state != BRANCH_FREEING)
+            return b->id;
+    }
+    return BRANCH_NONE;
+}
+
+void board_guard_check(struct board *c, branch_id id)
+{
+    struct branch *b = branches_own(c, id);
+    const struct branch *spare;
+
+    if (!b || !b->guarded)
+        return;
+    b->guarded = false;
+    spare = board_keep(c, b, "snapshot");
+    if (spare)
+        branches_own(c, spare->id)->spare_of = id;
+}
+
 /* ---- holds and frees ----------------------------------------------------- */
 
 void board_hold(struct board *c, branch_id kept)
@@ -254,6 +306,7 @@ void board_free(struct board *c, branch_id id, const char *reason)
         slot_release(b);
         return;
     }
+    board_guard_check(c, id);
     if (b->state != BRANCH_REFUSED)
         record_freed(c, id, reason);
     b->state = BRANCH_FREEING;

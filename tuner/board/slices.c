@@ -106,12 +106,14 @@ uint64_t board_clocks_left(const struct board *c, const struct branch *b)
 static void schedule(struct board *c, struct branch *b, uint64_t count,
                      uint64_t report_every)
 {
-    struct record_slice_scheduled *r = board_record_slice_scheduled(c);
+    struct record_slice_scheduled *r;
     clock_no first = clockwork_schedule(c, count);
     struct operation *op;
     struct msg *m;
 
     assert(b->state == BRANCH_LIVE);
+    board_guard_check(c, b->id);
+    r = board_record_slice_scheduled(c);
     assert(report_every > 0);
     r->branch = b->id;
     r->first = first;
@@ -243,6 +245,8 @@ static void take_window(struct board *c, struct branch *b,
         slices_see_samples(c, w->samples / w->clocks);
     trace_add(&b->trace, w->sum, w->samples, w->seconds, b->epochs);
     b->clocks += w->clocks;
+    b->all_sum += isfinite(w->sum) ? w->sum : 0;
+    b->all_samples += w->samples;
     b->now.sum += w->sum;
     b->now.samples += w->samples;
     b->now.clocks += w->clocks;

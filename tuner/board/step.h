@@ -80,6 +80,9 @@ struct tuner_options {
                                * resumed run had before counted in */
     double snapshot_every_s;  /* INFINITY: never but on interrupt */
     uint32_t snapshot_keep;   /* >= 1 */
+    bool snapshot_trials;     /* trials that wait are in snapshots, a model
+                               * each; else a contest begins anew within its
+                               * search */
     const char *snapshot_dir; /* absolute; snapshots are folders in it */
     const char *model_dir;    /* absolute; where the model is saved */
     uint64_t seed;
@@ -102,7 +105,8 @@ struct tuner_options {
         .trial_stops = TRIAL_STOPS_ON, .target_loss = NAN,                     \
         .target_metric = NAN, .plateau_epochs = 5, .max_epochs = 100,          \
         .max_time_s = INFINITY, .snapshot_every_s = 300, .snapshot_keep = 2,   \
-        .snapshot_dir = "", .model_dir = "", .seed = 1, .resume_reason = ""    \
+        .snapshot_trials = true, .snapshot_dir = "", .model_dir = "",          \
+        .seed = 1, .resume_reason = ""                                         \
     }
 
 /* Commands of a user (base/commands/commands.h). STOP and INTERRUPT end the run

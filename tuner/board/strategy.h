@@ -17,6 +17,17 @@
 
 struct board;
 
+/* More branches than that do not live (TUNER_BRANCHES_MAX). */
+enum { STRATEGY_WAITING_MAX = 64 };
+
+struct strategy_waiting {
+    uint32_t n;
+    struct {
+        uint32_t trial;
+        branch_id branch; /* kept, or a training branch, as of save */
+    } x[STRATEGY_WAITING_MAX];
+};
+
 /* The source of the settings that a strategy tries. */
 enum strategy_proposer {
     PROPOSER_SEARCHER, /* the run's searcher */
@@ -68,6 +79,11 @@ struct strategy_ops {
      * snapshot before, in the end to branch 0. Errors: ERR_AGAIN not now, ask
      * after a later event; ERR_NOMEM. */
     enum err (*save)(void *state, branch_id *branch, json_t **out);
+
+    /* The trials beside *@branch of save whose branches are in the snapshot,
+     * as of the same moment; NULL: the strategy has none. A restore finds them
+     * again by lifecycle_restored. */
+    void (*waiting)(const void *state, struct strategy_waiting *out);
 
     /* Goes on from @saved, what save made (NULL: from the beginning, where
      * nothing was saved). @branch: a kept branch that is as *@branch was, held

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -37,6 +38,8 @@ void training_init(struct training *l, struct board *c, branch_id branch,
     if (b->plan == 0 && b->epochs > 0 && b->scheduled && b->own_clocks > 0)
         l->epochs = b->epochs - 1;
     l->goal = l->epochs + 1;
+    l->leg_sum = b->all_sum - b->own_sum;
+    l->leg_samples = b->all_samples - b->own_samples;
     l->kept = BRANCH_NONE;
     l->closing = nothing_closing;
 }
@@ -51,7 +54,10 @@ static bool within_next(const struct training *l, const struct branch *b)
 
 bool training_may_restore(const struct branch *b, uint32_t epochs)
 {
-    return epochs <= b->epochs && b->epochs <= epochs + 1;
+    const struct epoch_result *last = &b->result[b->epochs % BOARD_EPOCHS_KEPT];
+
+    return b->epochs == epochs ||
+           (b->epochs == epochs + 1 && last->epoch == b->epochs);
 }
 
 branch_id training_restorable(const struct training *l)
@@ -61,7 +67,8 @@ branch_id training_restorable(const struct training *l)
     const struct branch *closing = board_branch(l->c, l->closing.kept);
 
     assert(l->c);
-    assert(b);
+    if (!b) /* freed with the rest, at the end of the run */
+        return BRANCH_NONE;
     if (!b->nonfinite && !b->error && b->state == BRANCH_LIVE && !b->after &&
         within_next(l, b))
         return b->id;
@@ -317,17 +324,31 @@ static void hand_over_pause(struct training *l, const struct branch *b,
                             struct training_epoch *out)
 {
     const struct branch *t = board_branch(l->c, l->closing.test);
-    double samples = (double)(b->own_samples - l->leg_samples);
+    double samples = (double)(b->all_samples - l->leg_samples);
 
-    *out = (struct training_epoch){.clocks = b->clocks};
-    out->e.loss = (b->own_sum - l->leg_sum) / samples;
+    *out = (struct training_epoch){0};
+    out->e.loss = (b->all_sum - l->leg_sum) / samples;
     out->metric = t ? reduce(l->c, t) : NAN;
     if (t && t->own_samples > 0)
         board_note_metric(l->c, b, l->epochs + 1, out->metric);
-    l->leg_sum = b->own_sum;
-    l->leg_samples = b->own_samples;
+    l->leg_sum = b->all_sum;
+    l->leg_samples = b->all_samples;
     l->pause_at = 0;
     closing_release(l);
+}
+
+/* An application whose clocks grow, or a snapshot that says they are smaller,
+ * runs past ends of epochs before anybody can cut it: of more than the branch
+ * remembers nothing can be handed over. */
+static void passed_by(const struct training *l, const struct branch *b)
+{
+    char what[96];
+
+    if (b->error || b->epochs <= l->epochs + BOARD_EPOCHS_KEPT)
+        return;
+    snprintf(what, sizeof(what), "one slice ran from epoch %u to epoch %u",
+             l->epochs + 1, b->epochs);
+    board_set_error(l->c, b->id, ERR_APP, what);
 }
 
 enum training_state training_advance(struct training *l,
@@ -338,6 +359,7 @@ enum training_state training_advance(struct training *l,
     assert(l->c);
     assert(out);
     assert(b);
+    passed_by(l, b);
     if (b->nonfinite || b->error)
         return b->slices ? TRAINING_BUSY : TRAINING_BROKEN;
     /* The size of a clock was guessed wrong: the epoch is not over after all.

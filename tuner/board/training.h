@@ -13,8 +13,7 @@
 
 struct training_epoch {
     struct epoch_result e;
-    double metric;   /* NAN without validation */
-    uint64_t clocks; /* of the lineage, at its end */
+    double metric; /* NAN without validation */
 };
 
 struct training {

@@ -40,10 +40,19 @@ void lifecycle_retune_begins(struct board *c);
  * in runs that write any. */
 void lifecycle_want_snapshot(struct board *c);
 
+/* A snapshot of a search with its trials is being written. Who runs one trial
+ * after another begins no other one's turn meanwhile: so a kill costs one turn,
+ * and what was run since. */
+bool lifecycle_writes_trials(const struct board *c);
+
 /* Numbers of searches and trials that were used before the run was resumed, for
  * strategies that begin anew; the search that goes on, 0: none does. */
 uint32_t lifecycle_searches_before(const struct board *c);
 uint32_t lifecycle_trials_before(const struct board *c);
+/* The kept branch that a resume has made of trial @trial's folder; BRANCH_NONE:
+ * there was none. Held by the board until the strategy's restore is over. */
+branch_id lifecycle_restored(const struct board *c, uint32_t trial);
+
 uint32_t lifecycle_search_resumed(const struct board *c);
 
 /* The user's fork made room in this step, for one that was refused. */

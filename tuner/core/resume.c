@@ -23,17 +23,28 @@
 #include <string.h>
 
 struct resume {
-    enum { RESUME_NOT, RESUME_READING, RESUME_HANDING, RESUME_OVER } phase;
+    enum {
+        RESUME_NOT,
+        RESUME_READING,
+        RESUME_CLEARING, /* what an attempt had restored is being freed */
+        RESUME_HANDING,
+        RESUME_OVER
+    } phase;
     size_t left;          /* snapshots of the history not tried yet */
     uint32_t tried;       /* at most snapshot_keep are there */
+    uint32_t turn;        /* attempts begun */
     const json_t *state;  /* borrowed from the history; NULL: beginning */
     uint32_t number;      /* of that snapshot; 0: beginning */
     branch_id main, best; /* restored; main may be 0, best BRANCH_NONE */
-    bool best_left;       /* the best of this snapshot cannot be used */
-    uint32_t search;      /* that goes on; 0: none */
-    bool unsaved;         /* it ended, but for its model */
-    bool closed;          /* it ended, model and all, and is to go on still */
-    bool ends;            /* the snapshot is of its end: */
+    uint32_t along;
+    struct snapshot_trial trial[STRATEGY_WAITING_MAX]; /* [along] */
+    branch_id restored[STRATEGY_WAITING_MAX];          /* [along] from these */
+    char why[RECORD_TEXT_MAX]; /* CLEARING: the next attempt's */
+    bool best_left;            /* the best of this snapshot cannot be used */
+    uint32_t search;           /* that goes on; 0: none */
+    bool unsaved;              /* it ended, but for its model */
+    bool closed; /* it ended, model and all, and is to go on still */
+    bool ends;   /* the snapshot is of its end: */
     struct tuner_finish end;
     uint32_t searches, trials; /* there were before */
 };
@@ -92,6 +103,16 @@ uint32_t lifecycle_trials_before(const struct board *c)
     return c->owner->resume->trials;
 }
 
+branch_id lifecycle_restored(const struct board *c, uint32_t trial)
+{
+    const struct resume *r = c->owner->resume;
+
+    for (uint32_t i = 0; i < r->along; i++)
+        if (r->trial[i].trial == trial)
+            return r->restored[i];
+    return BRANCH_NONE;
+}
+
 uint32_t lifecycle_search_resumed(const struct board *c)
 {
     return c->owner->resume->search;
@@ -123,8 +144,7 @@ static void interrupt_search(struct board *c, const struct history *h,
     r->trial_s = s->trial_s;
     r->seconds = history_at_s(h) - s->started_at_s;
     r->clocks = run.clocks;
-    snprintf(r->reason, sizeof(r->reason),
-             "interrupted: the run went back to before it");
+    snprintf(r->reason, sizeof(r->reason), RUN_REASON_SEARCH_GIVEN_UP);
 }
 
 static void interrupt_searches(struct board *c)
@@ -183,6 +203,37 @@ static uint32_t search_of(const struct history *h, const json_t *saved)
     return history_search(h, n) ? n : 0;
 }
 
+/* The trials of @s. More than branches may live are no trials: the strategy
+ * does not find what it saved. */
+static void read_trials(struct board *c,
+                        const struct record_snapshot_written *s)
+{
+    struct resume *r = c->owner->resume;
+    const char *slash = strrchr(s->path, '/');
+    int dir = slash ? (int)(slash - s->path + 1) : 0;
+    char name[HISTORY_TRIAL_FOLDER_MAX], path[PROTO_PATH_MAX];
+    uint32_t n = 0;
+
+    r->along = 0;
+    if (r->ends ||
+        !snapshot_state_trials(s->state, r->trial, STRATEGY_WAITING_MAX, &n) ||
+        n > STRATEGY_WAITING_MAX)
+        return;
+    for (; r->along < n; r->along++) {
+        const struct snapshot_trial *t = &r->trial[r->along];
+        const struct branch *b;
+
+        history_trial_folder(t->number, t->trial, name);
+        if (snprintf(path, sizeof(path), "%.*s%s", dir, s->path, name) >=
+            (int)sizeof(path))
+            path[0] = '\0';
+        b = branches_restore(c, path, t->of);
+        if (!b)
+            return;
+        r->restored[r->along] = b->id;
+    }
+}
+
 /* Asks for the folders of @s. There is room: nothing else lives yet. */
 static void read_snapshot(struct board *c,
                           const struct record_snapshot_written *s)
@@ -207,6 +258,8 @@ static void read_snapshot(struct board *c,
         assert(b);
         r->best = b->id;
     }
+    read_trials(c, s);
+    r->turn++;
     r->phase = RESUME_READING;
 }
 
@@ -216,6 +269,19 @@ static bool failed_by(const struct history *h, const struct history_search *s)
 {
     return history_finished(h) && history_end(h)->status == RUN_FAILED &&
            s->ended && s->end.winner == 0;
+}
+
+static void tell_anew(struct board *c)
+{
+    const struct strategy_ops *ops = run_strategy(c);
+    const char *why = "cannot go on within its search";
+
+    if (ops->waiting)
+        why = run_options(c)->snapshot_trials
+                  ? "has no snapshot of its search yet"
+                  : "has no snapshot of its search (snapshot.trials: anew)";
+    board_decision(c, "resume", "strategy %s %s: the run begins anew",
+                   ops->name, why);
 }
 
 /* Begins the run anew. Its first search goes on, if it is the strategy's way to
@@ -238,14 +304,12 @@ static void begin_anew(struct board *c)
         board_decision(c, "resume",
                        "no snapshot can be read: the run begins anew");
     else if (history_searches_made(h) > 0 && !run_strategy(c)->recalls)
-        board_decision(c, "resume",
-                       "strategy %s cannot go on within its search: the run "
-                       "begins anew",
-                       run_strategy(c)->name);
+        tell_anew(c);
     else if (one && failed_by(h, one))
         board_decision(c, "resume",
                        "the run failed by its first search: it begins anew, "
                        "with a new search");
+    r->turn++;
     r->phase = RESUME_HANDING;
 }
 
@@ -310,18 +374,48 @@ static void give_back(struct board *c)
     if (r->best != BRANCH_NONE)
         board_free(c, r->best, "not usable");
     r->best = BRANCH_NONE;
+    for (uint32_t i = 0; i < r->along; i++)
+        board_free(c, r->restored[i], "not usable");
+    r->along = 0;
+}
+
+/* Trials may have taken all slots: those are free again when that is answered.
+ */
+static bool is_cleared(const struct board *c)
+{
+    for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++) {
+        const struct branch *b = branches_slot(c, i);
+
+        if (b && b->state == BRANCH_FREEING)
+            return false;
+    }
+    return true;
+}
+
+/* The next attempt: the same snapshot without its best, or one before. */
+static void clearing(struct board *c)
+{
+    struct resume *r = c->owner->resume;
+
+    if (!is_cleared(c))
+        return;
+    if (r->best_left)
+        read_snapshot(c, &history_snapshot_at(board_history(c), r->left)->s);
+    else
+        attempt(c, r->why);
 }
 
 static void pass_over(struct board *c, const char *why)
 {
-    char told[RECORD_TEXT_MAX];
+    struct resume *r = c->owner->resume;
 
-    snprintf(told, sizeof(told), "%.400s", why);
-    board_decision(c, "resume", "snapshot %06u cannot be used: %s",
-                   c->owner->resume->number, told);
-    snapshots_pass_over(c, c->owner->resume->number);
+    snprintf(r->why, sizeof(r->why), "%.400s", why);
+    board_decision(c, "resume", "snapshot %06u cannot be used: %s", r->number,
+                   r->why);
+    snapshots_pass_over(c, r->number);
     give_back(c);
-    attempt(c, told);
+    r->best_left = false;
+    r->phase = RESUME_CLEARING;
 }
 
 /* The same snapshot again: it is whole, but for the best model. */
@@ -335,7 +429,7 @@ static void leave_best(struct board *c, const char *why)
                    r->number, why);
     give_back(c);
     r->best_left = true;
-    read_snapshot(c, &history_snapshot_at(board_history(c), r->left)->s);
+    r->phase = RESUME_CLEARING;
 }
 
 /* ---- the beginning ------------------------------------------------------- */
@@ -394,6 +488,13 @@ static bool install(struct board *c)
     if (!snapshot_state_read(c, r->state, r->main ? main : NULL, best, &is))
         return false;
     branches_plan_reset(c, main);
+    for (uint32_t i = 0; i < r->along; i++) {
+        struct branch *b = branches_own(c, r->restored[i]);
+
+        if (!snapshot_state_read_trial(c, r->state, i, b))
+            return false;
+        branches_plan_reset(c, b);
+    }
     /* A clock of other workers has other samples. */
     if ((is.workers ? is.workers : history_run(h)->workers) ==
         board_system(c)->workers)
@@ -452,23 +553,46 @@ static void not_now(struct board *c)
     lifecycle_interrupted(c, "restore_failed", what);
 }
 
+/* A trial's branch that was not to be had; NULL: none. */
+static const struct branch *worst_trial(struct board *c, bool *busy)
+{
+    const struct resume *r = c->owner->resume;
+    const struct branch *worst = NULL;
+
+    *busy = false;
+    for (uint32_t i = 0; i < r->along; i++) {
+        const struct branch *b = board_branch(c, r->restored[i]);
+
+        *busy |= b->state == BRANCH_FORKING;
+        if (is_refused(b) && (!worst || !is_lost(b)))
+            worst = b;
+    }
+    return worst;
+}
+
 /* READING, until both folders are read or one cannot be. Of an end the best
  * model is all that there is to read. */
 static void reading(struct board *c)
 {
     struct resume *r = c->owner->resume;
     const struct branch *main = board_branch(c, r->main);
-    const struct branch *best = board_branch(c, r->best);
+    const struct branch *best = board_branch(c, r->best), *trial;
+    bool busy;
 
     assert(main);
     if (main->state == BRANCH_FORKING ||
         (best && best->state == BRANCH_FORKING))
         return;
-    if (is_of_others(main) || is_of_others(best))
+    trial = worst_trial(c, &busy);
+    if (busy)
+        return;
+    if (is_of_others(main) || is_of_others(best) || is_of_others(trial))
         other_tables(c);
-    else if (is_lost(main) || (r->ends && is_lost(best) && !is_refused(main)))
+    else if (is_lost(main) || is_lost(trial) ||
+             (r->ends && is_lost(best) && !is_refused(main)))
         pass_over(c, board_failure(c));
-    else if (is_refused(main) || (is_refused(best) && !is_lost(best)))
+    else if (is_refused(main) || is_refused(trial) ||
+             (is_refused(best) && !is_lost(best)))
         not_now(c);
     else if (is_lost(best))
         leave_best(c, board_failure(c));
@@ -507,6 +631,9 @@ static void over(struct board *c)
     tell_lost_increments(c);
     if (r->main && !r->ends)
         board_drop(c, r->main, "the run goes on from it");
+    for (uint32_t i = 0; i < r->along; i++)
+        board_drop(c, r->restored[i], "the run goes on from it");
+    r->along = 0;
     r->state = NULL;
     r->phase = RESUME_OVER;
     snapshots_begin(c);
@@ -540,10 +667,17 @@ static void handing(struct board *c)
 
 void resume_advance(struct board *c)
 {
-    enum { MORE = 2 }; /* a state and one that follows at once */
+    const struct resume *r = c->owner->resume;
+    uint32_t turn;
 
-    for (int i = 0; i < MORE && c->owner->resume->phase == RESUME_READING; i++)
-        reading(c);
-    if (c->owner->resume->phase == RESUME_HANDING)
-        handing(c);
+    /* One that has no folder is there at once: nothing would come of it. */
+    do {
+        turn = r->turn;
+        if (r->phase == RESUME_READING)
+            reading(c);
+        if (r->phase == RESUME_HANDING)
+            handing(c);
+        if (r->phase == RESUME_CLEARING)
+            clearing(c);
+    } while (r->turn != turn);
 }

@@ -251,6 +251,7 @@ void rows_add(struct board *c, const struct command_rows *want)
         answers_give(c, ERR_NOMEM, false, "out of memory; try again");
         return;
     }
+    board_guard_check(c, b->id);
     ask(c, b, want, increment, a);
     a->number = ++c->owner->rows->increments;
     branches_own(c, b->id)->increments = a->number;

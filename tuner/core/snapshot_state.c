@@ -7,6 +7,8 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 /* ---- as it is written ---------------------------------------------------- */
 
@@ -16,6 +18,8 @@ struct lineage {
     uint32_t epochs;
     struct epoch_sums now;
     uint64_t increments;
+    double all_sum;
+    uint64_t all_samples;
     uint32_t results;
     struct epoch_result result[BOARD_EPOCHS_KEPT];
 };
@@ -41,6 +45,8 @@ static const struct json_field lineage_fields[] = {
     {FIELD_AS("epoch_clocks", lineage, U64, now.clocks)},
     /* Snapshots may be older than increments. */
     {FIELD_OF(lineage, U64, increments), .optional = true},
+    {FIELD_OF(lineage, REAL, all_sum), .optional = true},
+    {FIELD_OF(lineage, U64, all_samples), .optional = true},
     {.name = "results",
      .kind = FIELD_OBJECTS,
      .offset = offsetof(struct lineage, result),
@@ -116,12 +122,52 @@ static struct lineage lineage_of(const struct branch *b)
     struct lineage l = {.clocks = b->clocks,
                         .epochs = b->epochs,
                         .now = b->now,
-                        .increments = b->increments};
+                        .increments = b->increments,
+                        .all_sum = b->all_sum,
+                        .all_samples = b->all_samples};
 
     for (size_t i = 0; i < BOARD_EPOCHS_KEPT; i++)
         if (b->result[i].epoch > 0)
             l.result[l.results++] = b->result[i];
     return l;
+}
+
+struct state_trial {
+    uint32_t trial, number;
+    branch_id of;
+    struct lineage line;
+};
+
+static const struct json_field trial_fields[] = {
+    {FIELD_OF(state_trial, U32, trial), .min = 1},
+    {FIELD_OF(state_trial, U32, number), .min = 1},
+    {FIELD_OF(state_trial, ID, of)},
+    {FIELD_OF(state_trial, CUSTOM, line), .custom = &lineage_codec},
+    {.name = NULL},
+};
+
+json_t *snapshot_state_trial(const struct snapshot_trial *t,
+                             const struct branch *b)
+{
+    const struct state_trial x = {t->trial, t->number, t->of, lineage_of(b)};
+
+    return saved_new(trial_fields, &x);
+}
+
+static json_t *add_trials(json_t *o, const struct snapshot_parts *of)
+{
+    json_t *a = o ? json_array() : NULL;
+    int failed = a == NULL;
+
+    for (uint32_t i = 0; !failed && i < of->trials; i++)
+        failed |= json_array_append(a, of->trial[i]);
+    if (!failed && !json_object_set(o, "trials", a)) {
+        json_decref(a);
+        return o;
+    }
+    json_decref(a);
+    json_decref(o);
+    return NULL;
 }
 
 json_t *snapshot_state(const struct board *c, const struct snapshot_parts *of)
@@ -143,7 +189,7 @@ json_t *snapshot_state(const struct board *c, const struct snapshot_parts *of)
 
         o = saved_add(o, best_fields, &b);
     }
-    return o;
+    return of->trials ? add_trials(o, of) : o;
 }
 
 /* ---- reading ------------------------------------------------------------- */
@@ -162,6 +208,8 @@ static bool take_lineage(const struct board *c, const struct lineage *l,
     b->epochs = l->epochs;
     b->now = l->now;
     b->increments = l->increments;
+    b->all_sum = l->all_sum;
+    b->all_samples = l->all_samples;
     for (uint32_t i = 0; i < l->results; i++) {
         if (l->result[i].epoch > b->epochs)
             return false;
@@ -187,6 +235,14 @@ static bool take_best(const struct board *c, const json_t *state,
     return true;
 }
 
+/* The largest clock is no smaller than the mean, unless other workers ran a
+ * part: then it is not known. */
+static bool seen(const struct state *s)
+{
+    return s->main.clocks == 0 ||
+           s->samples_per_clock >= s->main.all_samples / s->main.clocks;
+}
+
 bool snapshot_state_read(const struct board *c, const json_t *state,
                          struct branch *main, struct branch *best,
                          struct snapshot_numbers *out)
@@ -199,11 +255,37 @@ bool snapshot_state_read(const struct board *c, const json_t *state,
     *out = (struct snapshot_numbers){.best.branch = BRANCH_NONE};
     if (!good)
         return false;
-    out->samples_per_clock = read.samples_per_clock;
+    out->samples_per_clock = seen(&read) ? read.samples_per_clock : 0;
     out->workers = read.workers;
     if (main && !take_lineage(c, &read.main, main))
         return false;
     return !best || take_best(c, state, best, &out->best);
+}
+
+bool snapshot_state_trials(const json_t *state, struct snapshot_trial *out,
+                           uint32_t max, uint32_t *n)
+{
+    const json_t *a = json_object_get(state, "trials");
+
+    *n = (uint32_t)json_array_size(a);
+    for (uint32_t i = 0; i < *n && i < max; i++) {
+        struct state_trial x = {0};
+
+        if (!saved_read(json_array_get(a, i), trial_fields, &x))
+            return false;
+        out[i] = (struct snapshot_trial){x.trial, x.number, x.of, NULL};
+    }
+    return !a || json_is_array(a);
+}
+
+bool snapshot_state_read_trial(const struct board *c, const json_t *state,
+                               uint32_t i, struct branch *b)
+{
+    struct state_trial x = {0};
+
+    return saved_read(json_array_get(json_object_get(state, "trials"), i),
+                      trial_fields, &x) &&
+           take_lineage(c, &x.line, b);
 }
 
 const json_t *snapshot_state_strategy(const json_t *state)

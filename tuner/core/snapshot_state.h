@@ -7,6 +7,15 @@
 #define TUNER_SNAPSHOT_STATE_H
 
 #include "tuner/board/board.h"
+#include "tuner/board/strategy.h"
+
+/* A trial's branch, in a folder of its own: NNNNNN-trial-K, of the snapshot
+ * @number that wrote it, this one or one before. */
+struct snapshot_trial {
+    uint32_t trial, number;
+    branch_id of; /* that was written */
+    json_t *state;
+};
 
 struct snapshot_parts {
     json_t *saved;                  /* borrowed: by the strategy; or NULL */
@@ -14,7 +23,14 @@ struct snapshot_parts {
     const struct branch *best;      /* the best model; or NULL */
     const struct best *outcome;     /* of `best` */
     const struct tuner_finish *end; /* the run is over: how; or NULL */
+    uint32_t trials;
+    json_t *trial[STRATEGY_WAITING_MAX]; /* borrowed: snapshot_state_trial */
 };
+
+/* A trial's part: @t but for its `state`, and the lineage of @b. NULL: out of
+ * memory. */
+json_t *snapshot_state_trial(const struct snapshot_trial *t,
+                             const struct branch *b);
 
 /* A new object of that: `saved` or `end` is there. NULL: out of memory. */
 json_t *snapshot_state(const struct board *c, const struct snapshot_parts *of);
@@ -41,5 +57,14 @@ bool snapshot_state_end(const json_t *state, struct tuner_finish *out);
 
 /* The branch to go on from is 0, which needs no folder. */
 bool snapshot_state_begins(const json_t *state);
+
+/* The trials that @state names; how many there are. Pass max 0 to count. False
+ * where it is not what snapshot_state makes. */
+bool snapshot_state_trials(const json_t *state, struct snapshot_trial *out,
+                           uint32_t max, uint32_t *n);
+
+/* Gives trial @i of @state its lineage. */
+bool snapshot_state_read_trial(const struct board *c, const json_t *state,
+                               uint32_t i, struct branch *b);
 
 #endif

@@ -447,6 +447,17 @@ enum err history_move_snapshots(struct history *h, const char *dir);
 /* Number that a snapshot's folder is named by; 0: none. */
 uint32_t history_snapshot_number(const char *path);
 
+/* Name of the folder, beside that of the snapshots, that trial @trial's branch
+ * was written to with snapshot @number. */
+enum { HISTORY_TRIAL_FOLDER_MAX = 32 };
+void history_trial_folder(uint32_t number, uint32_t trial,
+                          char name[HISTORY_TRIAL_FOLDER_MAX]);
+
+/* That of the @i-th trial that snapshot @s counts on. False: it counts on no
+ * more. */
+bool history_snapshot_trial(const struct record_snapshot_written *s, size_t i,
+                            char name[HISTORY_TRIAL_FOLDER_MAX]);
+
 /* Wall time of @at_s, seconds since the epoch, by @era[n] of a run that began
  * at
  * @started_unix_s. NAN where one of them is. */

@@ -70,6 +70,23 @@ uint32_t history_snapshot_number(const char *path)
     return (uint32_t)strtoul(slash ? slash + 1 : path, NULL, 10);
 }
 
+void history_trial_folder(uint32_t number, uint32_t trial,
+                          char name[HISTORY_TRIAL_FOLDER_MAX])
+{
+    snprintf(name, HISTORY_TRIAL_FOLDER_MAX, "%06u-trial-%u", number, trial);
+}
+
+bool history_snapshot_trial(const struct record_snapshot_written *s, size_t i,
+                            char name[HISTORY_TRIAL_FOLDER_MAX])
+{
+    const json_t *one = json_array_get(json_object_get(s->state, "trials"), i);
+    json_int_t number = json_integer_value(json_object_get(one, "number"));
+    json_int_t trial = json_integer_value(json_object_get(one, "trial"));
+
+    history_trial_folder((uint32_t)number, (uint32_t)trial, name);
+    return one != NULL;
+}
+
 uint32_t history_epochs(const struct history *h)
 {
     const struct history_epoch *last = history_last_epoch(h);
@@ -170,6 +187,17 @@ static json_t *best_object(const struct history *h)
     return o;
 }
 
+/* Searches that a resume gave up, of those that are remembered one by one. */
+static uint64_t anew(const struct history *h)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < h->searches; i++)
+        n += h->search[i].ended &&
+             strcmp(h->search[i].end.reason, RUN_REASON_SEARCH_GIVEN_UP) == 0;
+    return n;
+}
+
 static json_t *tuning_object(const struct history *h)
 {
     const struct history_tuning t = history_tuning(h);
@@ -186,6 +214,7 @@ static json_t *tuning_object(const struct history *h)
             t.failed ? json_string(t.failed_reason) : json_null()) ||
         put_count(o, "clocks", t.clocks) ||
         put(o, "waiting_seconds", json_of_number(h->end.waiting_s)) ||
+        (anew(h) > 0 && put_count(o, "anew", anew(h))) ||
         (h->searcher_failed[0] &&
          put(o, "searcher_failed", json_string(h->searcher_failed))) ||
         (h->warm_start[0] &&

@@ -199,6 +199,9 @@ struct record_run_status {
  * on though it had failed or was stopped. */
 #define RUN_REASON_RESUMED "resumed"
 
+/* The reason of a search's end: a resume found no snapshot of it. */
+#define RUN_REASON_SEARCH_GIVEN_UP "interrupted: the run went back to before it"
+
 struct record_run_finished {
     enum run_status status;       /* FINISHED, FAILED, INTERRUPTED or STOPPED */
     char reason[RECORD_NAME_MAX]; /* "target", "converged", "max_epochs",

@@ -43,6 +43,8 @@ void proposals_close(struct proposals *p)
     searcher_close(p->searcher);
     p->searcher = NULL;
     p->exhausted = false;
+    for (uint32_t i = 0; p->trials && i < p->trials->n; i++)
+        p->trials->list[i].heard = false;
 }
 
 void proposals_deinit(struct proposals *p)
@@ -151,6 +153,7 @@ static enum err tell_all(struct proposals *p)
             continue;
         err = searcher_tell(p->searcher, &o, NULL);
         x->news = err != ERR_OK;
+        x->heard |= !err;
     }
     return err;
 }

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/suggest.h"
 
 #include <assert.h>
@@ -139,7 +140,11 @@ void trial_begun(struct trials *t, struct trial *x)
     t->n++;
     if (x->suggestion)
         suggest_begun(t->c);
-    trial_record(t->c, x, RECORD_TRIAL_STARTED);
+    /* One that was begun before a resume, and lost, begins again. */
+    trial_record(t->c, x,
+                 x->number <= lifecycle_trials_before(t->c)
+                     ? RECORD_TRIAL_UPDATED
+                     : RECORD_TRIAL_STARTED);
 }
 
 void trial_record(struct board *c, const struct trial *x, enum record_kind kind)

@@ -35,6 +35,7 @@ struct trial {
     bool judged; /* its result counts: for the searcher it does not run */
     /* Result that the searcher is to hear, if it is news. */
     bool news;
+    bool heard; /* the searcher that is open has heard of it */
     enum outcome outcome;
     double speed, resource;
 

@@ -5,12 +5,15 @@
  * best 1 / eta of the results recorded at its rung and was not promoted yet
  * goes on to the next rung, the highest rung first; where there is none, a new
  * setting begins. A promotion continues a paused branch. `concurrent` trials
- * share the machine in turns, as the paper's workers do. */
+ * share the machine as the paper's workers do, in turns of an epoch, one place
+ * after another: so no order of results depends on time. */
 #include "base/mem.h"
+#include "tuner/board/saved.h"
 #include "tuner/board/strategy.h"
 #include "tuner/core/lifecycle.h"
 #include "tuner/strategies/choice.h"
 #include "tuner/strategies/contest_alone.h"
+#include "tuner/strategies/contest_saved.h"
 
 #include <assert.h>
 #include <math.h>
@@ -30,6 +33,7 @@ struct asha {
         *result)[ASHA_RUNGS_MAX]; /* owned, [ct.trials.max]: score at each rung;
                                    * INFINITY: diverged or failed there */
     uint32_t job[TRIALS_LIVE_MAX]; /* [concurrent] trials; 0: free */
+    uint32_t turn;                 /* the place whose turn it is */
     uint32_t winner;
     bool training;
 };
@@ -57,6 +61,7 @@ static enum err read_settings(struct asha *a, const json_t *settings,
 
     a->min_resource = count(settings, "min_resource");
     a->max_resource = count(settings, "max_resource");
+    a->ct.in_turns = true;
     a->eta = count(settings, "eta");
     a->concurrent = count(settings, "concurrent");
     contest_unit(&a->ct, settings);
@@ -227,22 +232,6 @@ static struct contestant *next_job(struct asha *a)
     return x;
 }
 
-/* Takes a job as far as it goes. True when its place is free again. */
-static bool job_over(struct asha *a, struct contestant *x)
-{
-    enum contest_state state = contest_run(&a->ct, x, goal(a, x->rung));
-
-    assert(x->rung < a->rungs);
-    if (state == CONTEST_BUSY || lifecycle_ends(a->c))
-        return false;
-    a->result[contest_index(&a->ct, x)][x->rung] =
-        state == CONTEST_ARRIVED && isfinite(x->score) ? x->score : INFINITY;
-    x->rung++;
-    contest_judge(&a->ct, x);
-    trim(a);
-    return true;
-}
-
 /* Where memory is short, fewer run at the same time. */
 static void share_memory(struct asha *a)
 {
@@ -253,27 +242,64 @@ static void share_memory(struct asha *a)
                    a->concurrent);
 }
 
-/* One round over all places. True if any was freed. */
-static bool run_jobs(struct asha *a)
+/* A job's rung is over, and its place free. */
+static void job_over(struct asha *a, struct contestant *x, bool arrived)
 {
-    bool freed = false;
+    a->result[contest_index(&a->ct, x)][x->rung] =
+        arrived && isfinite(x->score) ? x->score : INFINITY;
+    x->rung++;
+    contest_judge(&a->ct, x);
+    trim(a);
+}
 
-    for (uint32_t i = 0; i < TRIALS_LIVE_MAX; i++) {
-        struct contestant *x;
+enum turn { TURN_NONE, TURN_TAKEN, TURN_OVER };
 
-        share_memory(a);
-        if (!a->job[i] && i < a->concurrent) {
-            x = next_job(a);
-            a->job[i] = x ? contest_number(x) : 0;
-        }
-        if (a->job[i] && job_over(a, contest_trial(&a->ct, a->job[i]))) {
-            a->job[i] = 0;
-            freed = true;
-        }
-        if (lifecycle_ends(a->c))
-            return false;
+/* The turn of place @i: an epoch of its job (units of clocks: the rung). NONE:
+ * it has nothing to run now; TAKEN: it runs, and the others wait. */
+static enum turn take_turn(struct asha *a, uint32_t i)
+{
+    enum contest_state state;
+    struct contestant *x;
+    uint32_t to;
+
+    share_memory(a);
+    if (!a->job[i] && i < a->concurrent) {
+        x = next_job(a);
+        a->job[i] = x ? contest_number(x) : 0;
     }
-    return freed;
+    if (!a->job[i])
+        return TURN_NONE;
+    x = contest_trial(&a->ct, a->job[i]);
+    assert(x->rung < a->rungs);
+    to = goal(a, x->rung);
+    if (!a->ct.unit_clocks && x->spent + 1 < to)
+        to = x->spent + 1;
+    state = contest_run(&a->ct, x, to);
+    if (state == CONTEST_BUSY || lifecycle_ends(a->c))
+        return contest_lacks_memory(x) ? TURN_NONE : TURN_TAKEN;
+    if (state == CONTEST_ARRIVED && !x->over && to < goal(a, x->rung)) {
+        x->running = true; /* it is not where it was sent */
+        return TURN_OVER;
+    }
+    job_over(a, x, state == CONTEST_ARRIVED);
+    a->job[i] = 0;
+    return TURN_OVER;
+}
+
+/* Turns, one after the other, until one is taken or nobody has anything to run.
+ */
+static void run_jobs(struct asha *a)
+{
+    uint32_t none = 0; /* places in a row */
+
+    while (none < TRIALS_LIVE_MAX && !lifecycle_ends(a->c)) {
+        enum turn turn = take_turn(a, a->turn);
+
+        if (turn == TURN_TAKEN)
+            return;
+        none = turn == TURN_NONE ? none + 1 : 0;
+        a->turn = (a->turn + 1) % TRIALS_LIVE_MAX;
+    }
 }
 
 static bool idle(const struct asha *a)
@@ -315,10 +341,11 @@ static void asha_advance(void *state)
     struct asha *a = state;
     struct board *c = a->c;
 
-    if (contest_trains_adopted(&a->ct) || !start(a))
+    if (contest_trains_adopted(&a->ct) || !contest_restored(&a->ct) ||
+        !start(a))
         return;
-    while (!a->training && run_jobs(a))
-        ;
+    if (!a->training)
+        run_jobs(a);
     if (lifecycle_ends(c))
         return;
     if (!a->training && contest_spent(&a->ct) && idle(a) && !promotable(a))
@@ -334,25 +361,172 @@ static enum err asha_adopt(void *state, branch_id branch)
     return contest_adopt(&a->ct, branch);
 }
 
+struct saved_place {
+    uint32_t trial;
+};
+
+struct saved_asha {
+    uint32_t concurrent, turn, places;
+    struct saved_place place[TRIALS_LIVE_MAX];
+    json_t *results; /* owned: a list of scores for each trial, by rung */
+};
+
+static const struct json_field place_fields[] = {
+    {FIELD_OF(saved_place, U32, trial)},
+    {.name = NULL},
+};
+static const struct field_list places = {
+    .fields = place_fields,
+    .item = sizeof(struct saved_place),
+    .count = offsetof(struct saved_asha, places),
+};
+static const struct json_field saved_fields[] = {
+    {FIELD_WITHIN(saved_asha, U32, concurrent, 1, TRIALS_LIVE_MAX)},
+    {FIELD_WITHIN(saved_asha, U32, turn, 0, TRIALS_LIVE_MAX - 1)},
+    {.name = "places",
+     .kind = FIELD_OBJECTS,
+     .offset = offsetof(struct saved_asha, place),
+     .min = TRIALS_LIVE_MAX,
+     .max = TRIALS_LIVE_MAX,
+     .list = &places},
+    {FIELD_OF(saved_asha, ARRAY, results)},
+    {.name = NULL},
+};
+
+/* An infinite one, which JSON has not, is null. */
+static json_t *results_to_json(const struct asha *a)
+{
+    json_t *all = json_array();
+    int failed = all == NULL;
+
+    for (uint32_t i = 0; i < a->ct.trials.n && !failed; i++) {
+        json_t *own = json_array();
+
+        for (uint32_t r = 0; r < a->ct.x[i].rung; r++)
+            failed |= json_array_append_new(
+                own, isfinite(a->result[i][r]) ? json_real(a->result[i][r])
+                                               : json_null());
+        failed |= json_array_append_new(all, own);
+    }
+    if (!failed)
+        return all;
+    json_decref(all);
+    return NULL;
+}
+
 static enum err asha_save(void *state, branch_id *branch, json_t **out)
 {
     const struct asha *a = state;
+    struct saved_asha own = {.concurrent = a->concurrent,
+                             .turn = a->turn,
+                             .places = TRIALS_LIVE_MAX};
+    enum err err;
 
-    return contest_save(&a->ct, branch, out);
+    if (!a->ct.open || a->ct.ended || a->ct.has_adopted)
+        return contest_save(&a->ct, branch, out);
+    if (!a->result)
+        return ERR_AGAIN;
+    err = contest_save_search(&a->ct, branch, out);
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < TRIALS_LIVE_MAX; i++)
+        own.place[i].trial = a->job[i];
+    own.results = results_to_json(a);
+    if (own.results) {
+        *out = saved_add(*out, saved_fields, &own);
+    } else {
+        json_decref(*out);
+        *out = NULL;
+    }
+    json_decref(own.results);
+    return *out ? ERR_OK : ERR_NOMEM;
+}
+
+static void asha_waiting(const void *state, struct strategy_waiting *out)
+{
+    const struct asha *a = state;
+
+    contest_waiting(&a->ct, out);
+}
+
+static bool take_results(struct asha *a, const json_t *all)
+{
+    for (uint32_t i = 0; i < a->ct.trials.n; i++) {
+        const json_t *own = json_array_get(all, i);
+
+        if (json_array_size(own) != a->ct.x[i].rung ||
+            a->ct.x[i].rung > a->rungs)
+            return false;
+        for (uint32_t r = 0; r < a->ct.x[i].rung; r++) {
+            const json_t *v = json_array_get(own, r);
+
+            a->result[i][r] =
+                json_is_number(v) ? json_number_value(v) : INFINITY;
+        }
+    }
+    return true;
+}
+
+/* Each trial has one place at most, and a rung to run. */
+static bool take_places(struct asha *a, const struct saved_asha *saved)
+{
+    for (uint32_t i = 0; i < TRIALS_LIVE_MAX; i++) {
+        uint32_t trial = saved->place[i].trial;
+
+        if (!contest_has(&a->ct, trial) ||
+            (trial && contest_trial(&a->ct, trial)->rung >= a->rungs))
+            return false;
+        for (uint32_t k = 0; k < i; k++)
+            if (trial && a->job[k] == trial)
+                return false;
+        a->job[i] = trial;
+    }
+    a->concurrent = saved->concurrent;
+    a->turn = saved->turn;
+    return true;
+}
+
+static enum err restore_search(struct asha *a, const json_t *saved,
+                               branch_id branch)
+{
+    struct saved_asha own = {0};
+    enum err err = ERR_FORMAT;
+
+    if (saved_read(saved, saved_fields, &own) &&
+        own.concurrent <= a->concurrent)
+        err = contest_restore_search(&a->ct, saved, branch);
+    if (err)
+        goto done;
+    a->result = mem_calloc(a->ct.trials.max, sizeof(*a->result));
+    if (!a->result)
+        err = ERR_NOMEM;
+    else if (!take_results(a, own.results) || !take_places(a, &own))
+        err = ERR_FORMAT;
+    if (!err)
+        goto done;
+    contest_forget_search(&a->ct);
+    memset(a->job, 0, sizeof(a->job));
+    mem_free(a->result);
+    a->result = NULL;
+
+done:
+    fields_deinit(saved_fields, &own);
+    return err;
 }
 
 static enum err asha_restore(void *state, const json_t *saved, branch_id branch)
 {
     struct asha *a = state;
 
+    if (contest_saved_search(saved))
+        return restore_search(a, saved, branch);
     return contest_restore(&a->ct, saved, branch);
 }
 
 const struct strategy_ops strategy_asha = {
     .name = "asha",
     .summary = "asynchronous successive halving: the best of each rung are "
-               "promoted to longer training (Li et al. 2020; resumed "
-               "within the search it begins anew)",
+               "promoted to longer training (Li et al. 2020)",
     .settings =
         "{\"type\": \"object\", \"properties\": {"
         "\"min_resource\": {\"type\": \"integer\", \"minimum\": 1, "
@@ -373,5 +547,6 @@ const struct strategy_ops strategy_asha = {
     .advance = asha_advance,
     .adopt = asha_adopt,
     .save = asha_save,
+    .waiting = asha_waiting,
     .restore = asha_restore,
 };

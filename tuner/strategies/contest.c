@@ -101,6 +101,22 @@ uint32_t contest_number(const struct contestant *x)
     return x->t->number;
 }
 
+const struct setting *contest_setting(const struct contestant *x)
+{
+    return &x->t->setting;
+}
+
+void contest_take_over(struct contest *ct, branch_id branch,
+                       const struct setting *setting, json_t *json)
+{
+    assert(setting && json);
+    json_decref(ct->own.json);
+    ct->own = (struct trial){
+        .branch = branch, .json = json, .setting = *setting, .judged = true};
+    ct->adopted = (struct contestant){.t = &ct->own, .score = NAN, .best = NAN};
+    ct->has_adopted = true;
+}
+
 uint32_t contest_index(const struct contest *ct, const struct contestant *x)
 {
     assert(contest_number(x) >= ct->trials.first);
@@ -210,6 +226,10 @@ static void put_out(struct contest *ct, struct contestant *x,
         board_cut(c, x->t->branch);
     board_free(c, x->t->branch, reason);
     x->t->branch = BRANCH_NONE;
+    if (ct->restoring) {
+        board_drop(c, x->from, reason);
+        x->from = BRANCH_NONE;
+    }
     x->out = true;
     x->running = x->parked = false;
     if (!x->t->judged)
@@ -225,11 +245,25 @@ void contest_drop(struct contest *ct, struct contestant *x, const char *reason)
     put_out(ct, x, reason);
 }
 
+void contest_diverged(struct contest *ct, struct contestant *x)
+{
+    assert(x->t->branch == BRANCH_NONE);
+    x->diverged = false;
+    x->t->label = TRIAL_DIVERGED;
+    ct->refused = 0;
+    put_out(ct, x, trial_label_name(x->t->label));
+}
+
 bool contest_spent(const struct contest *ct)
 {
     return contest_exhausted(ct) || ct->trials.n == ct->trials.max ||
            ct->refused >= CONTEST_REFUSED ||
            (isnan(ct->reference) && ct->trials.n >= CONTEST_HOPELESS);
+}
+
+bool contest_lacks_memory(const struct contestant *x)
+{
+    return !x->out && !x->started && x->refusals > 0;
 }
 
 uint32_t contest_shortages(struct contest *ct)
@@ -733,6 +767,14 @@ static bool came_on(struct contest *ct, struct contestant *x, uint32_t goal)
     return state == TRAINING_EPOCH || state == TRAINING_PAUSED;
 }
 
+/* Its turn comes when the snapshot is written: a kill is to cost the turn that
+ * was under way. */
+static bool has_no_turn(const struct contest *ct, const struct contestant *x)
+{
+    return ct->in_turns && ct->turn != contest_number(x) &&
+           lifecycle_writes_trials(ct->c);
+}
+
 enum contest_state contest_run(struct contest *ct, struct contestant *x,
                                uint32_t goal)
 {
@@ -741,6 +783,9 @@ enum contest_state contest_run(struct contest *ct, struct contestant *x,
 
     assert(goal >= 1);
     if (!x->out && !x->over && x->spent < goal) {
+        if (has_no_turn(ct, x))
+            return CONTEST_BUSY;
+        ct->turn = contest_number(x);
         x->running = true;
         if (!started(ct, x))
             return x->out ? CONTEST_OUT : CONTEST_BUSY;
@@ -750,6 +795,7 @@ enum contest_state contest_run(struct contest *ct, struct contestant *x,
                 return x->out ? CONTEST_OUT : CONTEST_BUSY;
     }
     x->running = false;
+    ct->turn = 0;
     return x->out ? CONTEST_OUT : CONTEST_ARRIVED;
 }
 
@@ -761,6 +807,7 @@ static void record_end(struct contest *ct, const struct contestant *winner,
     struct board *c = ct->c;
     struct record_search_ended *r = board_record_search_ended(c);
     const struct branch *b = winner ? board_branch(c, winner->t->branch) : NULL;
+    uint64_t own;
 
     assert(reason);
     r->search = ct->trials.search;
@@ -771,7 +818,8 @@ static void record_end(struct contest *ct, const struct contestant *winner,
     if (winner) {
         r->trial_s = winner->seconds + (b ? branch_trace(b)->seconds : 0);
         r->seconds = fmax(0, r->seconds - r->trial_s);
-        r->clocks -= winner->clocks + (b ? branch_own_clocks(b) : 0);
+        own = winner->clocks + (b ? branch_own_clocks(b) : 0);
+        r->clocks -= own < r->clocks ? own : r->clocks;
     }
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
 }

@@ -31,11 +31,12 @@ struct contestant {
     uint32_t rung;   /* of the strategy: how many rungs it has run */
     uint32_t spent;  /* units of the resource that it was run for */
     struct training line;
-    bool started; /* the line is there */
-    bool running; /* has not arrived where it was sent */
-    bool parked;  /* waits as the best model: has no branch of its own */
-    bool over;    /* converged, or made the last epoch: cannot go on */
-    bool out;     /* dropped, diverged, failed: has no branch any more */
+    bool started;  /* the line is there */
+    bool running;  /* has not arrived where it was sent */
+    bool parked;   /* waits as the best model: has no branch of its own */
+    bool over;     /* converged, or made the last epoch: cannot go on */
+    bool out;      /* dropped, diverged, failed: has no branch any more */
+    bool diverged; /* after a resume: to be put out as that */
     struct plateau plateau;
     struct training_epoch last; /* latest epoch; epoch 0: none */
     double score;   /* latest, less is better; NAN: none or not finite */
@@ -46,6 +47,7 @@ struct contestant {
     uint32_t refusals;       /* of its own fork, in a row with nothing run */
     uint64_t refused_clocks; /* that all had run by the last of them */
     double fork_at_s;        /* earlier only if more have run */
+    branch_id from; /* held, while a restored contest has no branch of it yet */
 };
 
 struct contest {
@@ -54,6 +56,8 @@ struct contest {
     uint64_t unit_clocks; /* unit of the resource, in clocks; 0: epochs */
     char unit[48];        /* "epochs", "times 100 clocks" */
     bool open;
+    bool reopens;   /* the searcher of before a resume is to be opened again */
+    bool restoring; /* branches are still to be forked (contest_saved.h) */
     /* Their search is number 1 and their first trial too, or what follows those
      * of before a resume, after which the contest begins anew. */
     struct trials trials;
@@ -64,6 +68,8 @@ struct contest {
     uint32_t told;              /* of these, that the strategy was told of */
     uint32_t refused;  /* trials in a row that memory was lacking for */
     uint32_t troubles; /* trials in a row given up for trouble of the machine */
+    bool in_turns;     /* the strategy runs one trial after another */
+    uint32_t turn;     /* the trial whose turn it is; 0: nobody's */
     uint32_t leader;   /* trial with the best model so far; 0: none */
     uint32_t champion; /* trial never dropped for memory; 0: none */
     double reference;  /* score of the first finite epoch; NAN before */
@@ -132,6 +138,9 @@ struct contestant *contest_inherit(struct contest *ct,
  * had. */
 enum contest_state contest_ready(struct contest *ct, struct contestant *x);
 
+/* Whether the trial's branch was refused, and is to be forked again. */
+bool contest_lacks_memory(const struct contestant *x);
+
 /* How often memory was lacking since the last call. */
 uint32_t contest_shortages(struct contest *ct);
 
@@ -156,6 +165,9 @@ void contest_judge(struct contest *ct, struct contestant *x);
 /* Ends a trial that does not run, and frees its branch. */
 void contest_drop(struct contest *ct, struct contestant *x, const char *reason);
 
+/* Ends a trial that had diverged before a resume, and has no branch. */
+void contest_diverged(struct contest *ct, struct contestant *x);
+
 /* Ranks @a before @b: a better score; those without a number last, of equals
  * the older first. */
 bool contest_before(const struct contestant *a, const struct contestant *b);
@@ -164,6 +176,12 @@ struct contestant *contest_trial(struct contest *ct, uint32_t number);
 
 /* Number of its trial; 0: what the user has promoted. */
 uint32_t contest_number(const struct contestant *x);
+const struct setting *contest_setting(const struct contestant *x);
+
+/* `adopted` is from now on what is trained: @branch (BRANCH_NONE: not there
+ * yet) with @setting; @json, the same, is transferred. */
+void contest_take_over(struct contest *ct, branch_id branch,
+                       const struct setting *setting, json_t *json);
 
 /* Where a trial stands in `x`. */
 uint32_t contest_index(const struct contest *ct, const struct contestant *x);

@@ -16,18 +16,11 @@ static void make_adopted(struct contest *ct, const struct branch *b)
     struct contestant *x = &ct->adopted;
 
     assert(b);
-    json_decref(ct->own.json);
-    ct->own = (struct trial){
-        .branch = branch_number(b),
-        .json = json_incref(branch_json(b)),
-        .setting = *branch_setting(b),
-        .judged = true,
-    };
-    *x = (struct contestant){
-        .t = &ct->own, .started = true, .score = NAN, .best = NAN};
+    contest_take_over(ct, branch_number(b), branch_setting(b),
+                      json_incref(branch_json(b)));
+    x->started = true;
     plateau_init(&x->plateau, board_limits(ct->c).plateau_epochs);
     training_init(&x->line, ct->c, branch_number(b), true);
-    ct->has_adopted = true;
 }
 
 enum err contest_adopt(struct contest *ct, branch_id branch)
@@ -39,7 +32,7 @@ enum err contest_adopt(struct contest *ct, branch_id branch)
     snprintf(reason, sizeof(reason), "the user promotes branch %u", branch);
     if (ct->open && !ct->ended)
         contest_end(ct, NULL, reason);
-    for (uint32_t i = 0; i < ct->trials.n; i++)
+    for (uint32_t i = 0; i < contest_begun(ct); i++)
         contest_drop(ct, &ct->x[i], "replaced by the user's");
     if (ct->has_adopted && !ct->adopted.out)
         contest_drop(ct, &ct->adopted, "replaced by the user's");
@@ -107,7 +100,7 @@ enum err contest_save(const struct contest *ct, branch_id *branch, json_t **out)
         return ERR_AGAIN;
     saved = (struct saved_contest){
         .epochs = x->line.epochs,
-        .setting = setting_to_json(board_space(ct->c), &x->t->setting),
+        .setting = setting_to_json(board_space(ct->c), contest_setting(x)),
         .plateau = x->plateau};
     o = saved.setting ? saved_new(saved_fields, &saved) : NULL;
     fields_deinit(saved_fields, &saved);
@@ -121,9 +114,9 @@ enum err contest_save(const struct contest *ct, branch_id *branch, json_t **out)
 enum err contest_restore(struct contest *ct, const json_t *saved,
                          branch_id branch)
 {
-    struct contestant x = {.t = &ct->own, .score = NAN, .best = NAN};
-    struct trial own = {.branch = BRANCH_NONE, .judged = true};
     struct board *c = ct->c;
+    struct setting setting;
+    json_t *json;
     struct saved_contest read = {0};
     enum err err = ERR_FORMAT;
 
@@ -132,18 +125,17 @@ enum err contest_restore(struct contest *ct, const json_t *saved,
         return ERR_OK; /* from the beginning */
     if (branch != 0 && saved_read(saved, saved_fields, &read) &&
         training_may_restore(board_branch(c, branch), read.epochs))
-        err = saved_setting(board_space(c), read.setting, &own.setting);
+        err = saved_setting(board_space(c), read.setting, &setting);
     fields_deinit(saved_fields, &read);
     if (err)
         return err;
-    x.plateau = read.plateau;
-    x.plateau.limit = stops_patience(c);
-    own.json = setting_to_json(board_space(c), &own.setting);
-    if (!own.json)
+    json = setting_to_json(board_space(c), &setting);
+    if (!json)
         return ERR_NOMEM;
-    ct->own = own;
-    ct->adopted = x;
-    ct->has_adopted = ct->ended = true;
+    contest_take_over(ct, BRANCH_NONE, &setting, json);
+    ct->adopted.plateau = read.plateau;
+    ct->adopted.plateau.limit = stops_patience(c);
+    ct->ended = true;
     ct->from = branch;
     ct->from_epochs = read.epochs;
     board_hold(c, branch);

@@ -14,8 +14,8 @@ enum err contest_adopt(struct contest *ct, branch_id branch);
 bool contest_trains_adopted(struct contest *ct);
 
 /* strategy_ops.save and restore: once the search is over, a resume goes on with
- * what is trained. Before that nothing is saved, since the branches that wait
- * would have to be: it begins anew. */
+ * what is trained. Within it that is contest_save_search's (contest_saved.h),
+ * of those that have it; nothing is saved here: it begins anew. */
 enum err contest_save(const struct contest *ct, branch_id *branch,
                       json_t **out);
 enum err contest_restore(struct contest *ct, const json_t *saved,

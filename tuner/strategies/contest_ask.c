@@ -25,6 +25,7 @@ bool contest_searcher(struct board *c, const json_t *settings)
 void contest_sample_anew(struct contest *ct)
 {
     proposals_close(&ct->proposals);
+    ct->reopens = false;
 }
 
 double contest_quality(double first, double score)
@@ -81,16 +82,29 @@ static bool any_runs(const struct contest *ct)
     return false;
 }
 
+/* A searcher that was open when the snapshot was taken hears what it had heard.
+ */
+static void hear_again(struct contest *ct)
+{
+    for (uint32_t i = 0; ct->reopens && i < ct->trials.n; i++)
+        ct->x[i].t->news |= ct->x[i].t->heard;
+    ct->reopens = false;
+}
+
 static enum err propose(struct contest *ct, struct fault *f)
 {
-    uint64_t seed = rng_mix(board_seed(ct->c), ct->searchers + 1);
     bool open = ct->proposals.searcher;
+    uint32_t number = ct->searchers + !ct->reopens;
+    uint64_t seed = rng_mix(board_seed(ct->c), number);
     enum err err = proposals_open(&ct->proposals, seed, f);
 
     assert(ct->open);
     if (err)
         return err;
-    ct->searchers += !open;
+    if (!open) {
+        ct->searchers = number;
+        hear_again(ct);
+    }
     results(ct);
     return proposals_ask(&ct->proposals, NULL, any_runs(ct), f);
 }

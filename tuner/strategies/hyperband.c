@@ -11,10 +11,12 @@
  * Ours: survivors are branches that go on, so nothing is run twice. Of a rung
  * only as many are kept as may still survive it. */
 #include "base/mem.h"
+#include "tuner/board/saved.h"
 #include "tuner/board/strategy.h"
 #include "tuner/core/lifecycle.h"
 #include "tuner/strategies/choice.h"
 #include "tuner/strategies/contest_alone.h"
+#include "tuner/strategies/contest_saved.h"
 
 #include <assert.h>
 #include <math.h>
@@ -166,6 +168,7 @@ static enum err hyperband_open(struct board *c, const json_t *settings,
         err = contest_init(&h->ct, c, f);
     if (err)
         goto fail;
+    h->ct.in_turns = true;
     h->infinite = strcmp(json_string_value(json_object_get(own, "horizon")),
                          "infinite") == 0;
     h->max_resource = count(own, "max_resource");
@@ -235,7 +238,7 @@ static struct contestant *worst_arrived(struct hyperband *h, uint32_t *n)
 
     assert(n);
     *n = 0;
-    for (uint32_t i = 0; i < h->ct.trials.n; i++) {
+    for (uint32_t i = 0; i < contest_begun(&h->ct); i++) {
         struct contestant *x = &h->ct.x[i];
 
         if (!is_member(h, x) || x->rung <= h->rung)
@@ -264,7 +267,7 @@ static struct contestant *next_member(struct hyperband *h)
 {
     struct contestant *x;
 
-    for (uint32_t i = 0; i < h->ct.trials.n; i++)
+    for (uint32_t i = 0; i < contest_begun(&h->ct); i++)
         if (is_member(h, &h->ct.x[i]) && h->ct.x[i].rung == h->rung)
             return &h->ct.x[i];
     if (h->rung > 0 || h->begun == h->bracket.n)
@@ -404,7 +407,7 @@ static void hyperband_advance(void *state)
     uint32_t number, rung;
     int phase;
 
-    if (contest_trains_adopted(&h->ct))
+    if (contest_trains_adopted(&h->ct) || !contest_restored(&h->ct))
         return;
     do {
         number = h->number;
@@ -428,11 +431,90 @@ static enum err hyperband_adopt(void *state, branch_id branch)
     return contest_adopt(&h->ct, branch);
 }
 
+/* What follows from the settings is not saved. */
+struct saved_hyperband {
+    uint32_t s, k, number, rung, begun, winner;
+    bool runs;
+};
+
+static const struct json_field saved_fields[] = {
+    {FIELD_WITHIN(saved_hyperband, U32, s, 0, INFINITE_K_MAX)},
+    {FIELD_WITHIN(saved_hyperband, U32, k, 0, INFINITE_K_MAX)},
+    {FIELD_OF(saved_hyperband, U32, number)},
+    {FIELD_OF(saved_hyperband, U32, rung)},
+    {FIELD_OF(saved_hyperband, U32, begun)},
+    {FIELD_OF(saved_hyperband, U32, winner)},
+    {FIELD_OF(saved_hyperband, BOOL, runs)},
+    {.name = NULL},
+};
+
+static bool searches(const struct contest *ct)
+{
+    return ct->open && !ct->ended && !ct->has_adopted;
+}
+
 static enum err hyperband_save(void *state, branch_id *branch, json_t **out)
 {
     const struct hyperband *h = state;
+    const struct saved_hyperband own = {h->bracket.s,
+                                        h->bracket.k,
+                                        h->number,
+                                        h->rung,
+                                        h->begun,
+                                        h->winner,
+                                        h->phase == BRACKET_RUNS};
+    enum err err;
 
-    return contest_save(&h->ct, branch, out);
+    if (!searches(&h->ct))
+        return contest_save(&h->ct, branch, out);
+    err = contest_save_search(&h->ct, branch, out);
+    if (!err)
+        *out = saved_add(*out, saved_fields, &own);
+    return err || *out ? err : ERR_NOMEM;
+}
+
+static void hyperband_waiting(const void *state, struct strategy_waiting *out)
+{
+    const struct hyperband *h = state;
+
+    contest_waiting(&h->ct, out);
+}
+
+static bool is_bracket(const struct hyperband *h,
+                       const struct saved_hyperband *own)
+{
+    if (own->number == 0)
+        return true;
+    if (h->infinite)
+        return own->s >= 1 && own->s <= own->k && own->rung < own->s;
+    return own->s <= rungs_of(h->max_resource, h->eta) && own->rung <= own->s;
+}
+
+static enum err restore_search(struct hyperband *h, const json_t *saved,
+                               branch_id branch)
+{
+    struct saved_hyperband own = {0};
+    enum err err;
+
+    if (!saved_read(saved, saved_fields, &own) || !is_bracket(h, &own))
+        return ERR_FORMAT;
+    err = contest_restore_search(&h->ct, saved, branch);
+    if (err)
+        return err;
+    if (!contest_has(&h->ct, own.winner)) {
+        contest_forget_search(&h->ct);
+        return ERR_FORMAT;
+    }
+    if (own.number > 0 && h->infinite)
+        infinite_bracket(own.k, own.s, &h->bracket);
+    else if (own.number > 0)
+        finite_bracket(h, own.s, &h->bracket);
+    h->number = own.number;
+    h->rung = own.rung;
+    h->begun = own.begun;
+    h->winner = own.winner;
+    h->phase = own.runs ? BRACKET_RUNS : BRACKET_NEXT;
+    return ERR_OK;
 }
 
 static enum err hyperband_restore(void *state, const json_t *saved,
@@ -440,14 +522,15 @@ static enum err hyperband_restore(void *state, const json_t *saved,
 {
     struct hyperband *h = state;
 
+    if (contest_saved_search(saved))
+        return restore_search(h, saved, branch);
     return contest_restore(&h->ct, saved, branch);
 }
 
 const struct strategy_ops strategy_hyperband = {
     .name = "hyperband",
     .summary = "brackets of successive halving: many settings with little "
-               "training, few with much (Li et al. 2018; resumed "
-               "within the search it begins anew)",
+               "training, few with much (Li et al. 2018)",
     .settings =
         "{\"type\": \"object\", \"properties\": {"
         "\"horizon\": {\"enum\": [\"infinite\", \"finite\"], "
@@ -467,5 +550,6 @@ const struct strategy_ops strategy_hyperband = {
     .advance = hyperband_advance,
     .adopt = hyperband_adopt,
     .save = hyperband_save,
+    .waiting = hyperband_waiting,
     .restore = hyperband_restore,
 };

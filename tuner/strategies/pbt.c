@@ -7,15 +7,18 @@
  * the best model is a schedule of settings. All make each interval before any
  * begins the next, in turns: what is compared has run as long. */
 #include "base/mem.h"
+#include "tuner/board/saved.h"
 #include "tuner/board/strategy.h"
 #include "tuner/core/lifecycle.h"
 #include "tuner/strategies/choice.h"
 #include "tuner/strategies/contest_alone.h"
+#include "tuner/strategies/contest_saved.h"
 #include "tuner/strategies/explore.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A place in the population. */
 struct member {
@@ -62,6 +65,7 @@ static enum err pbt_open(struct board *c, const json_t *settings, void **state,
         json_int_t n = json_integer_value(json_object_get(own, "population"));
         json_int_t k = json_integer_value(json_object_get(own, "interval"));
 
+        p->ct.in_turns = true;
         p->population = p->room = (uint32_t)n;
         p->interval = (uint32_t)k;
         p->quantile = json_number_value(json_object_get(own, "quantile"));
@@ -351,7 +355,7 @@ static void pbt_advance(void *state)
 {
     struct pbt *p = state;
 
-    if (contest_trains_adopted(&p->ct) ||
+    if (contest_trains_adopted(&p->ct) || !contest_restored(&p->ct) ||
         !contest_start(&p->ct, trials_of_run(p), "a population of settings"))
         return;
     for (;;) {
@@ -381,25 +385,93 @@ static enum err pbt_adopt(void *state, branch_id branch)
     return contest_adopt(&p->ct, branch);
 }
 
+struct saved_pbt {
+    uint32_t rounds, room, members;
+    struct member member[TRIALS_LIVE_MAX];
+};
+
+static const struct json_field member_fields[] = {
+    {FIELD_OF(member, U32, trial)},
+    {FIELD_OF(member, U32, parent)},
+    {FIELD_OF(member, BOOL, closed)},
+    {.name = NULL},
+};
+static const struct field_list members = {
+    .fields = member_fields,
+    .item = sizeof(struct member),
+    .count = offsetof(struct saved_pbt, members),
+};
+static const struct json_field saved_fields[] = {
+    {FIELD_OF(saved_pbt, U32, rounds)},
+    {FIELD_WITHIN(saved_pbt, U32, room, 1, TRIALS_LIVE_MAX)},
+    {.name = "members",
+     .kind = FIELD_OBJECTS,
+     .offset = offsetof(struct saved_pbt, member),
+     .max = TRIALS_LIVE_MAX,
+     .list = &members},
+    {.name = NULL},
+};
+
 static enum err pbt_save(void *state, branch_id *branch, json_t **out)
 {
     const struct pbt *p = state;
+    struct saved_pbt own = {
+        .rounds = p->rounds, .room = p->room, .members = p->population};
+    enum err err;
 
-    return contest_save(&p->ct, branch, out);
+    if (!p->ct.open || p->ct.ended || p->ct.has_adopted)
+        return contest_save(&p->ct, branch, out);
+    memcpy(own.member, p->member, sizeof(own.member));
+    err = contest_save_search(&p->ct, branch, out);
+    if (!err)
+        *out = saved_add(*out, saved_fields, &own);
+    return err || *out ? err : ERR_NOMEM;
+}
+
+static void pbt_waiting(const void *state, struct strategy_waiting *out)
+{
+    const struct pbt *p = state;
+
+    contest_waiting(&p->ct, out);
+}
+
+static enum err restore_search(struct pbt *p, const json_t *saved,
+                               branch_id branch)
+{
+    struct saved_pbt own = {0};
+    enum err err;
+
+    if (!saved_read(saved, saved_fields, &own) ||
+        own.members != p->population || own.room > p->population)
+        return ERR_FORMAT;
+    err = contest_restore_search(&p->ct, saved, branch);
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < own.members; i++)
+        if (!contest_has(&p->ct, own.member[i].trial) ||
+            !contest_has(&p->ct, own.member[i].parent)) {
+            contest_forget_search(&p->ct);
+            return ERR_FORMAT;
+        }
+    p->rounds = own.rounds;
+    p->room = own.room;
+    memcpy(p->member, own.member, sizeof(p->member));
+    return ERR_OK;
 }
 
 static enum err pbt_restore(void *state, const json_t *saved, branch_id branch)
 {
     struct pbt *p = state;
 
+    if (contest_saved_search(saved))
+        return restore_search(p, saved, branch);
     return contest_restore(&p->ct, saved, branch);
 }
 
 const struct strategy_ops strategy_pbt = {
     .name = "pbt",
     .summary = "population based training: the worst take over the models of "
-               "the best, with settings near theirs (Jaderberg et al. 2017; "
-               "resumed it begins anew)",
+               "the best, with settings near theirs (Jaderberg et al. 2017)",
     .settings =
         "{\"type\": \"object\", \"properties\": {"
         "\"population\": {\"type\": \"integer\", \"minimum\": 2, "
@@ -425,5 +497,6 @@ const struct strategy_ops strategy_pbt = {
     .advance = pbt_advance,
     .adopt = pbt_adopt,
     .save = pbt_save,
+    .waiting = pbt_waiting,
     .restore = pbt_restore,
 };
