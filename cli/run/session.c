@@ -744,6 +744,7 @@ static void finish(struct session *s)
     struct fault f = {0};
 
     json_decref(object);
+    run_folder_tell_end(&s->folder, run_status_name(end->status), end->reason);
     session_kept_end(s);
     s->unsaid = s->o->json && !json;
     if (journal_end_run(s->journal, run_status_name(end->status), end->reason,
@@ -786,6 +787,9 @@ static void give_up(struct session *s, const struct fault *f)
         progress_stop(&s->progress);
     s->watching = false;
     console_error("%s", f->text);
+    if (s->folder.lock_fd >= 0)
+        run_folder_tell_end(&s->folder, run_status_name(status),
+                            err_name(f->code));
     if (s->begun)
         journal_end_run(s->journal, run_status_name(status), err_name(f->code),
                         NULL, clock_wall(), NULL);

@@ -67,7 +67,10 @@ static void tell(const struct fleet_run *run, struct view_job *job)
         status = RUN_STATUS_HELD;
     else if (fleet_waits(run))
         status = RUN_STATUS_QUEUED;
-    else if (!run->ended) {
+    else if (!run->ended && run->told.status[0]) {
+        status = run->told.status;
+        reason = run->told.reason;
+    } else if (!run->ended) {
         status = run_status_name(RUN_INTERRUPTED);
         reason = "tuner_died";
     } else if (!history_finished(h) ||
@@ -273,6 +276,14 @@ static enum err list(struct fleet *fleet, struct fleet_run *run)
     return ERR_OK;
 }
 
+/* What its tuner told of an end that the journal does not have. */
+static void take_told(struct fleet *fleet, struct fleet_run *run)
+{
+    if (run->ended || run->alive ||
+        !run_folder_told_end(fleet->state, run->id, &run->told))
+        run->told = (struct run_end){.status = ""};
+}
+
 /* Run @id as it is on the disk; the caller owns *@out. */
 static enum err read_run(struct fleet *fleet, const char *id,
                          struct fleet_run **out, struct fault *f)
@@ -300,6 +311,7 @@ static enum err read_run(struct fleet *fleet, const char *id,
         memcpy(run->status, r.status, sizeof(run->status));
         snprintf(run->reason, sizeof(run->reason), "%.63s", r.reason);
     }
+    take_told(fleet, run);
     run->config = json_incref(r.config);
     run->result = json_incref(r.result);
     replay_shares(r.config, &run->entry.workers, &run->entry.memory);
@@ -754,6 +766,7 @@ enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
     err = follow(fleet, run, f);
     if (!err)
         err = journal_find_run(fleet->journal, run->id, take_end, &t, f);
+    take_told(fleet, run);
     fleet_show(fleet, run);
     return err;
 }

@@ -47,7 +47,8 @@ struct fleet_run {
     struct vigil vigil;      /* of its tuner, as long as that lives */
     bool ended;              /* its end is journaled, as: */
     char status[RECORD_NAME_MAX], reason[RECORD_NAME_MAX];
-    bool managed; /* the service looks after it: job holds */
+    struct run_end told; /* of one that the journal has no end of; or zeroed */
+    bool managed;        /* the service looks after it: job holds */
     struct job job;
     struct queue_entry entry;
     uint32_t attempts;            /* begun since its last further epoch */

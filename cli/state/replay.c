@@ -160,14 +160,16 @@ static enum err take_record(void *ctx, const struct journal_record *stored)
     return ERR_OK;
 }
 
-/* Status of a run that has no recorded end. One whose tuner lives again has not
- * yet journaled that it goes on. */
+/* Status of a run that has no recorded end: what its tuner told elsewhere, if
+ * the journal could not be written. One whose tuner lives again has not yet
+ * journaled that it goes on. */
 static enum err name_status(struct replayed *r, const char *state,
                             struct fault *f)
 {
     const char *status = run_status_name(RUN_INTERRUPTED);
     const char *reason = "tuner_died";
     struct fault why = {0};
+    struct run_end told;
     enum err err = job_read(state, r->id, &r->job, &why);
 
     if (err == ERR_NOMEM)
@@ -183,6 +185,9 @@ static enum err name_status(struct replayed *r, const char *state,
     } else if (history_records(&r->history) == 0 && r->managed) {
         status = r->job.held ? RUN_STATUS_HELD : RUN_STATUS_QUEUED;
         reason = r->job.reason;
+    } else if (run_folder_told_end(state, r->id, &told)) {
+        status = told.status;
+        reason = told.reason;
     }
     copy_text(r->status, sizeof(r->status), status);
     copy_text(r->reason, sizeof(r->reason), reason);

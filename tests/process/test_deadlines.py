@@ -188,9 +188,22 @@ time.sleep(600)
         run.send_signal(signal.SIGTERM)
         self.finish(run, 60)
         self.assertLess(time.monotonic() - began, END_S + GRACE_S)
+        # Nothing of this is in the journal, which it could not write.
+        self.assert_told("ls", "--json")
         other.execute("ROLLBACK")
         other.close()
+        service = self.start("serve", "--listen", "127.0.0.1:0")
+        self.wait_until((self.folder / ".mltune/serve.url").exists,
+                        "the service")
+        self.assert_told("ls", "--json")
+        self.terminate(service)
         self.goes_on()
+
+    def assert_told(self, *words):
+        """That the only run could not write to its journal any more."""
+        run = json.loads(self.mltune(*words).out)[0]
+        self.assertEqual((run["status"], run["status_reason"]),
+                         ("interrupted", "busy"))
 
     def test_two_signals_end_what_hangs(self):
         """Ctrl-C twice, where the tuner itself hangs."""

@@ -1,5 +1,7 @@
 #include "tuner/shell/state_io.h"
 
+#include "base/mem.h"
+
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +18,7 @@ enum {
     SUFFIX_CHARS = 6,
     SLUG_CHARS_MAX = 40, /* ids stay readable in a table */
     ID_TRIES_MAX = 100,
+    LOCK_BYTES_MAX = 4096, /* a number, and how it ended once or twice */
 };
 
 enum err state_make(const char *dir, char out[FILE_PATH_MAX], struct fault *f)
@@ -246,6 +249,60 @@ int64_t run_folder_beaten(const char *state, const char *id)
         stat(path, &s) != 0)
         return 0;
     return (int64_t)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec;
+}
+
+static bool is_word(const char *text, size_t size)
+{
+    return strlen(text) < size && !strpbrk(text, " \n");
+}
+
+void run_folder_tell_end(const struct run_folder *run, const char *status,
+                         const char *reason)
+{
+    struct run_end end;
+
+    assert(run->lock_fd >= 0);
+    if (status[0] && is_word(status, sizeof(end.status)) &&
+        is_word(reason, sizeof(end.reason)))
+        (void)dprintf(run->lock_fd, "%s %s\n", status, reason);
+}
+
+/* The last line of @text, if it is whole, is an end. */
+static bool read_end(char *text, struct run_end *out)
+{
+    char *last, *space;
+    size_t n = strlen(text);
+
+    if (n == 0 || text[n - 1] != '\n')
+        return false;
+    text[n - 1] = '\0';
+    last = strrchr(text, '\n');
+    space = last ? strchr(last, ' ') : NULL;
+    if (!space)
+        return false;
+    *space = '\0';
+    if (!last[1] || !is_word(last + 1, sizeof(out->status)) ||
+        !is_word(space + 1, sizeof(out->reason)))
+        return false;
+    snprintf(out->status, sizeof(out->status), "%s", last + 1);
+    snprintf(out->reason, sizeof(out->reason), "%s", space + 1);
+    return true;
+}
+
+bool run_folder_told_end(const char *state, const char *id, struct run_end *out)
+{
+    char path[FILE_PATH_MAX];
+    char *text = NULL;
+    size_t len = 0;
+    bool told;
+
+    if (run_path(path, state, id, "/lock", NULL) != ERR_OK ||
+        file_locked(path, NULL) ||
+        file_read(path, LOCK_BYTES_MAX, &text, &len, NULL) != ERR_OK)
+        return false;
+    told = read_end(text, out);
+    mem_free(text);
+    return told;
 }
 
 void run_folder_close(struct run_folder *run)

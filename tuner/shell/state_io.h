@@ -11,7 +11,8 @@
  *                              one before (tuner/history/checkpoint_io.h)
  *                 url          of its HTTP server, while it lives
  *                 lock         locked as long as the run's tuner lives, touched
- *                              about once a second while its loop turns
+ *                              about once a second while its loop turns; then
+ *                              how it ended, where it was not killed
  *                 model/       unless it goes elsewhere
  *                 snapshots/
  *
@@ -71,6 +72,23 @@ void run_folder_beat(const struct run_folder *run);
 /* When the tuner of run @id gave its last sign of life, in ns of the wall
  * clock: to be compared with the one before it alone. 0: none is known. */
 int64_t run_folder_beaten(const char *state, const char *id);
+
+/* How a run ended: for whoever finds no end of it in the journal, which may be
+ * locked or on a full disk. */
+struct run_end {
+    char status[32], reason[64]; /* words; @reason may be "" */
+};
+
+/* Writes it behind the number in the lock's file, which needs no room on the
+ * disk: the next tuner that takes the lock clears it. One that fails is not
+ * told, and a word that is not one (spaces, too long) tells nothing. */
+void run_folder_tell_end(const struct run_folder *run, const char *status,
+                         const char *reason);
+
+/* What the last tuner that had the lock of run @id told. False: nothing, as
+ * where it lives or was killed. */
+bool run_folder_told_end(const char *state, const char *id,
+                         struct run_end *out);
 
 /* Gives the lock back; the folder stays. Accepts a closed one. */
 void run_folder_close(struct run_folder *run);

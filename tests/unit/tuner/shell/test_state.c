@@ -169,6 +169,51 @@ static void run_folder_open_takes_what_is_free(void **state)
     assert_int_equal(run_folder_open(&third, dir, "nobody", &f), ERR_NOENT);
 }
 
+/* How a run ended is told by its folder, until the next tuner has it. */
+static void run_folder_tells_an_end(void **state)
+{
+    static const char *const others[] = {"",
+                                         "4711\n",
+                                         "4711\ninterrupted",
+                                         "4711\ninterrupted busy",
+                                         "4711\n busy\n",
+                                         "4711\ninterrupted busy now\n"};
+    struct run_folder run;
+    struct run_end end;
+    char id[RUN_ID_MAX + 1], name[FILE_PATH_MAX];
+
+    (void)state;
+    assert_int_equal(run_folder_new(&run, dir, "a", NULL), 0);
+    memcpy(id, run.id, sizeof(id));
+    run_folder_tell_end(&run, "interrupted", "busy");
+    assert_false(run_folder_told_end(dir, id, &end)); /* it lives */
+    assert_int_equal(run_folder_owner(dir, id), getpid());
+    run_folder_close(&run);
+    assert_true(run_folder_told_end(dir, id, &end));
+    assert_string_equal(end.status, "interrupted");
+    assert_string_equal(end.reason, "busy");
+
+    assert_int_equal(run_folder_open(&run, dir, id, NULL), 0);
+    run_folder_close(&run); /* killed */
+    assert_false(run_folder_told_end(dir, id, &end));
+    assert_int_equal(run_folder_open(&run, dir, id, NULL), 0);
+    run_folder_tell_end(&run, "interrupted", "busy");
+    run_folder_tell_end(&run, "a status", "io");
+    run_folder_tell_end(&run, "", "io");
+    run_folder_tell_end(&run, "finished", "");
+    run_folder_close(&run);
+    assert_true(run_folder_told_end(dir, id, &end));
+    assert_string_equal(end.status, "finished");
+    assert_string_equal(end.reason, "");
+
+    snprintf(name, sizeof(name), "runs/%s/lock", id);
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        put(name, others[i]);
+        assert_false(run_folder_told_end(dir, id, &end));
+    }
+    assert_false(run_folder_told_end(dir, "nobody", &end));
+}
+
 /* Only the snapshots that count stay. */
 static void snapshots_sweep_keeps_what_counts(void **state)
 {
@@ -260,6 +305,7 @@ int main(void)
         CASE(run_folder_is_alive_while_locked),
         CASE(run_folder_beats),
         CASE(run_folder_open_takes_what_is_free),
+        CASE(run_folder_tells_an_end),
         CASE(snapshots_sweep_keeps_what_counts),
         CASE(state_sweep_spares_the_living),
         CASE(state_is_made_and_found),
