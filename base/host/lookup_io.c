@@ -186,13 +186,13 @@ enum err lookup_source(const struct sockaddr_in *to, char out[INET_ADDRSTRLEN],
     return err;
 }
 
-enum err lookup_source_to(const char *host, char out[INET_ADDRSTRLEN],
-                          struct fault *f)
+enum err lookup_source_to(const char *host, double most_s,
+                          char out[INET_ADDRSTRLEN], struct fault *f)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
     struct sockaddr_in to;
     struct addrinfo *found;
-    enum err err = lookup_host(host, "9", &hints, INFINITY, &found, f);
+    enum err err = lookup_host(host, "9", &hints, most_s, &found, f);
 
     if (err)
         return err;

@@ -27,9 +27,9 @@ enum err lookup_host(const char *host, const char *port,
 enum err lookup_source(const struct sockaddr_in *to, char out[INET_ADDRSTRLEN],
                        struct fault *f);
 
-/* The same for a host by name, looked up as lookup_host does. Errors: its own,
- * and ERR_IO. */
-enum err lookup_source_to(const char *host, char out[INET_ADDRSTRLEN],
-                          struct fault *f);
+/* The same for a host by name, looked up as lookup_host does, within @most_s.
+ * Errors: its own, and ERR_IO. */
+enum err lookup_source_to(const char *host, double most_s,
+                          char out[INET_ADDRSTRLEN], struct fault *f);
 
 #endif

@@ -16,10 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    HOSTS_ASKED_MAX = 3, /* whose names are looked up for our own address */
-    SCONTROL_MS = DEADLINE_SSH_MS
-};
+enum { SCONTROL_MS = DEADLINE_SSH_MS };
 
 static bool is_elsewhere(const struct session *s)
 {
@@ -173,32 +170,41 @@ static bool is_loopback(const char *address)
     return strncmp(address, "127.", 4) == 0;
 }
 
+static void prefer(char best[INET_ADDRSTRLEN], const char *address)
+{
+    if (!best[0] || is_loopback(best))
+        snprintf(best, INET_ADDRSTRLEN, "%s", address);
+}
+
 /* The address from which the hosts are reached; of several, one that is not
- * only this machine's. */
+ * only this machine's. All are asked, in turn, as long as there is time. */
 static enum err guess_address(struct session *s, char out[], size_t size,
                               struct fault *f)
 {
     const struct session_cluster *c = &s->cluster;
     char address[INET_ADDRSTRLEN], best[INET_ADDRSTRLEN] = "";
+    time_ns end = clock_monotonic() + DEADLINE_LOOKUP_MS * 1000000LL, now;
     struct fault why = {0};
+    unsigned asked = 0;
 
     assert(c->host);
-    for (unsigned i = 0; i < c->hosts && i < HOSTS_ASKED_MAX; i++) {
-        const char *at = strrchr(c->host[i], '@');
+    for (; asked < c->hosts && (!best[0] || is_loopback(best)); asked++) {
+        const char *at = strrchr(c->host[asked], '@');
 
-        if (lookup_source_to(at ? at + 1 : c->host[i], address, &why) != ERR_OK)
-            continue;
-        if (!best[0] || is_loopback(best))
-            snprintf(best, sizeof(best), "%s", address);
-        if (!is_loopback(best))
+        now = clock_monotonic();
+        if (now >= end)
             break;
+        if (lookup_source_to(at ? at + 1 : c->host[asked],
+                             (double)(end - now) * 1e-9, address,
+                             &why) == ERR_OK)
+            prefer(best, address);
     }
     if (!best[0])
         return fault_set(f, ERR_INVAL,
                          "which address of this machine the hosts reach is not "
-                         "known, since their names are not (%.250s): say it "
-                         "with cluster.address",
-                         why.text);
+                         "known, since their names are not (%u of %u were "
+                         "asked for; %.250s): say it with cluster.address",
+                         asked, c->hosts, why.text);
     snprintf(out, size, "%s:*", best);
     return ERR_OK;
 }

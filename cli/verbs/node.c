@@ -10,6 +10,7 @@
 #include "cli/basics/verbs.h"
 #include "cli/config/registry.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static bool listen_outside(struct node_options *o, char out[64])
     if (!o->meet || o->listen ||
         sscanf(o->endpoint, "tcp://%255[^:]:", host) != 1)
         return true;
-    if (lookup_source_to(host, address, &f) != ERR_OK) {
+    if (lookup_source_to(host, INFINITY, address, &f) != ERR_OK) {
         console_error("no way to the tuner at %s: %s", o->endpoint, f.text);
         return false;
     }

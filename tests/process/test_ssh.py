@@ -151,6 +151,19 @@ class Launcher(Hosts):
                                  workers=1),
                    "node 1 on none.invalid: ssh: ", "none.invalid")
 
+    def test_hosts_that_are_unknown(self):
+        """Each is asked for the way to it, not the first few: the fifth tells
+        which address of ours is meant, or it is said that none did."""
+        self.env["RES_OPTIONS"] = "timeout:1 attempts:1"
+        none = [f"none{i}.invalid" for i in range(4)]
+        self.fails(self.on_hosts(fixed("mlr"), [*none, "127.0.0.1"],
+                                 nodes=1, workers=1),
+                   "node 0 on none0.invalid: ssh: ")
+        done = self.fails(self.on_hosts(fixed("mlr"), none, workers=1),
+                          "which address of this machine the hosts reach",
+                          "4 of 4 were asked", "cluster.address")
+        self.assertNotIn("node 0", done.err)
+
     def test_a_host_that_refuses(self):
         self.sshd.stop()
         self.fails(self.on_hosts(fixed("mlr"), workers=1),

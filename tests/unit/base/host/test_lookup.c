@@ -92,11 +92,12 @@ static void lookup_source_is_this_end_of_the_way(void **state)
     struct fault f = {0};
 
     (void)state;
-    assert_int_equal(lookup_source_to("127.0.0.1", address, &f), ERR_OK);
+    assert_int_equal(lookup_source_to("127.0.0.1", 60, address, &f), ERR_OK);
     assert_string_equal(address, "127.0.0.1");
-    assert_int_equal(lookup_source_to("localhost", address, &f), ERR_OK);
+    assert_int_equal(lookup_source_to("localhost", 60, address, &f), ERR_OK);
     assert_string_equal(address, "127.0.0.1");
-    assert_int_equal(lookup_source_to("none.invalid", address, &f), ERR_NODE);
+    assert_int_equal(lookup_source_to("none.invalid", 60, address, &f),
+                     ERR_NODE);
     assert_true(f.text[0]);
 }
 
