@@ -389,8 +389,31 @@ static int train_part(const struct mf *m, struct mlt_worker *w, uint64_t part)
 
 /* ---- predicting ---------------------------------------------------------- */
 
-/* Squared error of validation ratings first .. first + count - 1. A rating
- * whose user or item has no row is predicted by the mean. */
+/* The next validation ratings that have both rows, from @*i to before @end, as
+ * many as there is room for. One without is predicted by the mean. */
+static size_t take_pairs(const struct mf *m, struct mf_scratch *c, uint64_t *i,
+                         uint64_t end, double *sum)
+{
+    size_t n = 0;
+
+    for (; n < MF_AT_ONCE && *i < end; ++*i) {
+        uint32_t user = m->test.row[MF_USERS][*i];
+        uint32_t item = m->test.row[MF_ITEMS][*i];
+        float value = m->test.value[*i];
+
+        if (user == MF_ROW_NONE || item == MF_ROW_NONE) {
+            value -= (float)(m->mean - m->offset);
+            *sum += (double)(value * value);
+            continue;
+        }
+        c->wanted[MF_USERS][n] = user;
+        c->wanted[MF_ITEMS][n] = item;
+        c->value[n++] = value;
+    }
+    return n;
+}
+
+/* Squared error of validation ratings first .. first + count - 1. */
 static int predict(const struct mf *m, struct mlt_worker *w, uint64_t first,
                    uint64_t count, double *sum)
 {
@@ -399,29 +422,17 @@ static int predict(const struct mf *m, struct mlt_worker *w, uint64_t first,
     int err = 0;
 
     while (i < end && !err) {
-        size_t n = 0;
+        size_t n = take_pairs(m, c, &i, end, sum);
 
-        for (; n < MF_BLOCK && i < end; i++) {
-            float value = m->test.value[i];
-
-            if (m->test.row[MF_USERS][i] == MF_ROW_NONE ||
-                m->test.row[MF_ITEMS][i] == MF_ROW_NONE) {
-                value -= (float)(m->mean - m->offset);
-                *sum += (double)(value * value);
-                continue;
-            }
-            c->user_row[n] = m->test.row[MF_USERS][i];
-            c->item_row[n] = m->test.row[MF_ITEMS][i];
-            c->value[n++] = value;
-        }
-        err = mlt_get_rows(w, m->table[MF_USERS], n, c->user_row, c->known);
-        if (!err)
-            err = mlt_get_rows(w, m->table[MF_ITEMS], n, c->item_row,
-                               c->known_item);
-        if (!err)
-            *sum += mf_squared_error(n, m->rank, (const float *const *)c->known,
-                                     (const float *const *)c->known_item,
-                                     c->value, NULL);
+        for (unsigned side = 0; side < MF_SIDES && !err; side++)
+            err = mlt_get_rows(w, m->table[side], n, c->wanted[side],
+                               c->known[side]);
+        for (size_t at = 0; at < n && !err; at += MF_BLOCK)
+            *sum +=
+                mf_squared_error(n - at < MF_BLOCK ? n - at : MF_BLOCK, m->rank,
+                                 (const float *const *)c->known[MF_USERS] + at,
+                                 (const float *const *)c->known[MF_ITEMS] + at,
+                                 c->value + at, NULL);
     }
     return err;
 }

@@ -23,6 +23,7 @@
 
 enum {
     MF_RANK_MAX = 4096,
+    MF_AT_ONCE = 2048, /* pairs to predict; a multiple of MF_BLOCK */
     /* Clocks a pass where the user leaves them to us ("auto"): so many that
      * each has MF_CLOCK_RATINGS ratings. In shorter ones an item has few, so
      * that its row's update is most of the work, and workers mostly wait for
@@ -57,10 +58,11 @@ struct mf_scratch {
     float slope[MF_BLOCK];
     const float *with[MF_BLOCK];
     float *user_gradient; /* [MF_BLOCK][rank]: for rules without a mix */
-    /* Pairs to predict. */
-    uint64_t user_row[MF_BLOCK], item_row[MF_BLOCK];
-    const void *known[MF_BLOCK], *known_item[MF_BLOCK];
-    float value[MF_BLOCK];
+    /* Pairs to predict, whose rows are sent for together: where they are on
+     * another node a round trip is worth thousands of ratings. */
+    uint64_t wanted[MF_SIDES][MF_AT_ONCE];
+    const void *known[MF_SIDES][MF_AT_ONCE];
+    float value[MF_AT_ONCE];
 };
 
 /* What a loop goes over, until it has its own: rows of user and item, values;
