@@ -295,7 +295,8 @@ function overviewTab(id, {now, failed}) {
   const part = el("progress"), next = el("span.quiet"), ahead = el("div.progress.next", part, next);
   part.max = 1;
   part.setAttribute("aria-label", "progress to what comes next");
-  const use = el("section.card", el("div.head", el("h2", "setting in use"), ahead), setting, why);
+  const whose = el("h2", "setting in use");
+  const use = el("section.card", el("div.head", whose, ahead), setting, why);
   let newest = null, told = ""; // loss of the lineage; the setting that is shown
   const model = modelCard(id, failed), failure = failedCard(id);
   use.append(schedule.still);
@@ -356,9 +357,14 @@ function overviewTab(id, {now, failed}) {
     loss.root.hidden = none; // there will be no line
     use.hidden = none && !run.setting;
     const last = chosen.at(-1);
-    if (run.setting || ENDED.has(run.status)) showSetting(run.setting || {});
+    // The model that is saved may be of another trial, or of before a later choice.
+    const own = ENDED.has(run.status) && run.best && run.setting && settingText(run.best.setting) !== settingText(run.setting);
+    put(whose, own ? "setting of the model" : "setting in use");
+    if (own) showSetting(run.best.setting);
+    else if (run.setting || ENDED.has(run.status)) showSetting(run.setting || {});
     else { told = ""; put(setting, searches.length > 0 ? "searching: no setting is in use yet" : "–"); }
-    put(why, last && last.reason ? "since clock " + short(last.clock) + ": " + last.reason : "");
+    put(why, own ? "of epoch " + run.best.epoch + "; in use at the end: " + settingText(run.setting)
+      : last && last.reason ? "since clock " + short(last.clock) + ": " + last.reason : "");
     loss.set(curve, run.clock, chosen, epochs.epochs);
     showEpochs(run, epochs.epochs, epochs.next_page_token !== null);
     await metrics.refresh(run, epochs.epochs);

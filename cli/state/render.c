@@ -315,6 +315,7 @@ static const char *why_no_best(const json_t *run)
 static void render_best(const json_t *run, FILE *out)
 {
     double metric = json_number_at(run, "/best/metric");
+    char setting[SETTING_TEXT_MAX];
 
     if (!json_is_object(json_at(run, "/best"))) {
         put(out, "best      none: %s\n", why_no_best(run));
@@ -328,6 +329,11 @@ static void render_best(const json_t *run, FILE *out)
             metrics_direction(
                 json_is_true(json_at(run, "/job/metric/higher_is_better"))));
     put(out, "training loss %.5g\n", json_number_at(run, "/best/loss"));
+    /* Of another trial of a contest, or before a later choice. */
+    if (json_equal(json_at(run, "/best/setting"), json_at(run, "/setting")))
+        return;
+    progress_setting(json_at(run, "/best/setting"), setting, sizeof(setting));
+    put(out, "          with %s\n", setting);
 }
 
 /* Further metrics: the latest of each, its value in the last epoch and in the

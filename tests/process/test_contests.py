@@ -146,7 +146,17 @@ class Contests(Case):
                            "whole")
         self.assert_code(done, 0)
         whole = done.result
+        with open(pathlib.Path(whole["model"]) / "model.json",
+                  encoding="utf-8") as file:
+            self.assertEqual(whole["best"]["setting"],
+                             json.load(file)["setting"])
         records = Journal(self.folder / "whole", whole["run"]).records
+        # While others run beside it nothing "goes on".
+        said = [r["text"] for r in records if r["kind"] == "decision" and
+                r["decision"] == "setting"]
+        self.assertTrue(said)
+        for text in said:
+            self.assertTrue(text.startswith("the leading setting is "), text)
         end, = (r["next_clock"] for r in records
                 if r["kind"] == "search_ended")
         turn = EPOCHS[strategy] * (EPOCH_CLOCKS // nodes + TEST_CLOCKS)

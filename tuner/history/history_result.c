@@ -180,7 +180,9 @@ static json_t *best_object(const struct history *h)
 
     if (put_count(o, "epoch", best ? best->e.epoch : 0) ||
         put(o, "loss", number_or_null(loss)) ||
-        put(o, "metric", number_or_null(best ? best->e.metric : NAN))) {
+        put(o, "metric", number_or_null(best ? best->e.metric : NAN)) ||
+        put(o, "setting",
+            best ? history_epoch_setting(h, best) : json_null())) {
         json_decref(o);
         return NULL;
     }

@@ -66,7 +66,8 @@ enum err choice_settings(const struct strategy_ops *ops, const json_t *settings,
     return err;
 }
 
-void choice_record(struct board *c, const struct branch *b, const char *reason)
+static void record(struct board *c, const struct branch *b, const char *what,
+                   const char *reason)
 {
     struct record_setting_chosen *r = board_record_setting_chosen(c);
     clock_no clock = branch_began(c, b);
@@ -80,10 +81,20 @@ void choice_record(struct board *c, const struct branch *b, const char *reason)
     r->setting = json_incref(branch_json(b));
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
     setting_text(board_space(c), branch_setting(b), setting, sizeof(setting));
-    d = board_decision(c, "setting", "training goes on with %s: %s", setting,
-                       reason);
+    d = board_decision(c, "setting", "%s %s: %s", what, setting, reason);
     board_decision_number(d, "clock", (double)clock);
     board_decision_number(d, "branch", branch_number(b));
+}
+
+void choice_record(struct board *c, const struct branch *b, const char *reason)
+{
+    record(c, b, "training goes on with", reason);
+}
+
+void choice_record_leader(struct board *c, const struct branch *b,
+                          const char *reason)
+{
+    record(c, b, "the leading setting is", reason);
 }
 
 void choice_broken(struct board *c, const struct branch *b)

@@ -20,9 +20,12 @@ enum err choice_settings(const struct strategy_ops *ops, const json_t *settings,
                          json_t **out, struct fault *f);
 
 /* Records that the surviving lineage uses @b's setting, from its first clock
- * on.
- */
+ * on. */
 void choice_record(struct board *c, const struct branch *b, const char *reason);
+
+/* The same of a contest's leader: others go on beside it. */
+void choice_record_leader(struct board *c, const struct branch *b,
+                          const char *reason);
 
 /* Ends the run because a branch that it cannot do without broke: diverged, an
  * error of the application, no memory. */

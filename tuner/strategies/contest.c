@@ -619,7 +619,7 @@ static void take_lead(struct contest *ct, struct contestant *x,
     assert(reason);
     ct->leader = contest_number(x);
     board_set_base(c, x->t->branch);
-    choice_record(c, board_branch(c, x->t->branch), reason);
+    choice_record_leader(c, board_branch(c, x->t->branch), reason);
 }
 
 /* A new leader: its lineage is the run's from now on (the history takes its
