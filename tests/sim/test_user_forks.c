@@ -297,6 +297,81 @@ static void user_forks_any_branch_may_be_promoted(void **state)
     assert_true(diverged <= 3);
 }
 
+/* The least metric of all epochs that strategies have run. */
+static double least_metric(const struct history *h)
+{
+    double least = INFINITY;
+
+    for (size_t i = 0; i < h->epochs; i++)
+        if (strcmp(history_branch(h, h->epoch[i].e.branch)->role, "user") != 0)
+            least = fmin(least, h->epoch[i].e.metric);
+    return least;
+}
+
+/* When the @n-th epoch of a finalist ended, from 0; NAN: there are not so many.
+ */
+static double finalist_epoch_at(const struct history *h, size_t n)
+{
+    for (size_t i = 0; i < h->epochs; i++)
+        if (!h->epoch[i].e.surviving &&
+            strcmp(history_branch(h, h->epoch[i].e.branch)->role, "user") !=
+                0 &&
+            n-- == 0)
+            return h->epoch[i].at_s;
+    return NAN;
+}
+
+static bool has_decided(const struct history *h, const char *decision)
+{
+    for (size_t i = 0; i < h->decisions; i++)
+        if (strcmp(h->decision[i].d.decision, decision) == 0)
+            return true;
+    return false;
+}
+
+/* In the midst of finals, too: a finalist's epoch that was the best so far is
+ * the run's best model. What is promoted here is far worse than any, and the
+ * run goes on from it all the same: a search does not go back to that epoch. */
+static void user_forks_promoted_in_finals_keeps_the_best(void **state)
+{
+    unsigned promoted = 0, finalists = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 60; seed++) {
+        struct sim_family f = with(0);
+        const struct history_epoch *best;
+        struct user_run o;
+        double at_s;
+
+        f.trial_clocks = 24;
+        f.max_epochs = 20;
+        ask_fork(&f, 0, 0.01, 0, 1);
+        snprintf(f.command[0].fork.setting, COMMAND_SETTING_MAX,
+                 "{\"learning_rate\": 1e-5}");
+        run(&f, seed, &o);
+        at_s = finalist_epoch_at(&o.h, seed % 4);
+        release(&o);
+        if (isnan(at_s))
+            continue;
+        ask(&f, 1, at_s + 3e-5 * (seed % 5), COMMAND_PROMOTE, SIM_USER);
+        ask(&f, 2, at_s + 1, COMMAND_RETUNE, SIM_GIVEN);
+        run(&f, seed, &o);
+        if (has_decided(&o.h, "promote")) {
+            best = history_best_epoch(&o.h);
+            assert_non_null(best);
+            promoted++;
+            finalists += has_decided(&o.h, "best");
+            assert_true(best->e.metric == least_metric(&o.h));
+            assert_non_null(promotion(&o.h));
+            assert_true(
+                descends(&o.h, history_tip(&o.h), promotion(&o.h)->c.branch));
+        }
+        release(&o);
+    }
+    assert_true(promoted > 20);
+    assert_true(finalists > 10);
+}
+
 /* ---- freeing, refusing --------------------------------------------------- */
 
 static void user_forks_commands_are_refused_with_a_reason(void **state)
@@ -469,6 +544,7 @@ int main(void)
         cmocka_unit_test(user_forks_fork_changes_no_decision),
         cmocka_unit_test(user_forks_promoted_branch_is_trained),
         cmocka_unit_test(user_forks_any_branch_may_be_promoted),
+        cmocka_unit_test(user_forks_promoted_in_finals_keeps_the_best),
         cmocka_unit_test(user_forks_commands_are_refused_with_a_reason),
         cmocka_unit_test(user_forks_forks_give_way_to_the_training),
         cmocka_unit_test(user_forks_diverged_fork_is_freed),

@@ -237,6 +237,8 @@ bool branch_is_copy(const struct branch *copy, const struct branch *b);
 
 /* Result of the lineage's epoch @epoch, one of the last BOARD_EPOCHS_KEPT. */
 const struct epoch_result *branch_epoch(const struct branch *b, uint32_t epoch);
+/* Whether one of these is of that epoch, and of that loss: siblings' differ. */
+bool branch_had_epoch(const struct branch *b, uint32_t epoch, double loss);
 
 /* ---- slices -------------------------------------------------------------- */
 

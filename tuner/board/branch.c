@@ -112,6 +112,13 @@ const struct epoch_result *branch_epoch(const struct branch *b, uint32_t epoch)
     return r;
 }
 
+bool branch_had_epoch(const struct branch *b, uint32_t epoch, double loss)
+{
+    const struct epoch_result *r = &b->result[epoch % BOARD_EPOCHS_KEPT];
+
+    return r->epoch == epoch && r->loss == loss;
+}
+
 uint64_t board_units_run(const struct board *c, const struct branch *b)
 {
     return board_has_parts(c) ? b->own_clocks : b->own_samples;

@@ -49,6 +49,17 @@ static bool has_kept(const struct finals *f, const struct finalist *x)
     return kept && branch_is_live(kept);
 }
 
+bool finals_keeping(const struct finals *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        const struct branch *kept = board_branch(f->c, f->f[i].kept);
+
+        if (kept && branch_is_forking(kept))
+            return true;
+    }
+    return false;
+}
+
 static const struct training_epoch *kept_epoch(const struct finalist *x)
 {
     assert(x->kept_at < x->epochs);

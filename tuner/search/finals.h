@@ -70,6 +70,10 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
  * fall out (diverge): then *@none is set. */
 struct finalist *finals_advance(struct finals *f, bool *none);
 
+/* Whether the end of an epoch is being kept: only what is kept can be the run's
+ * best model. */
+bool finals_keeping(const struct finals *f);
+
 /* The finalist whose kept epoch is the best of all, of those that are out too,
  * and beats the run's best so far; NULL: none does. */
 struct finalist *finals_best_kept(struct finals *f);

@@ -820,22 +820,45 @@ static void finals(struct mltuner *s)
 
 /* ---- what the user promotes ---------------------------------------------- */
 
+/* The user says what is trained, not what is best: the finalists' best epoch
+ * is kept as if the finals were over. */
+static void end_finals(struct mltuner *s)
+{
+    assert(s->phase == PHASE_FINALS);
+    finals_save_best(&s->finals, NULL);
+    finals_deinit(&s->finals, NULL);
+}
+
+/* Whether the best model so far is none of the line's: the results of its
+ * epochs say so as long as the branch remembers them. One that is older is not
+ * gone back to, either: the user wants to go on from here. */
+static bool best_is_aside(const struct mltuner *s)
+{
+    const struct best *best = board_best(s->c);
+    const struct branch *b = board_branch(s->c, s->line.branch);
+
+    return best->branch != BRANCH_NONE &&
+           !branch_had_epoch(b, best->epoch, best->loss);
+}
+
 static enum err mltuner_adopt(void *state, branch_id branch)
 {
     struct mltuner *s = state;
     char reason[64];
 
     if (s->phase == PHASE_BEGIN || s->phase == PHASE_FORK ||
-        s->phase == PHASE_RESUME)
+        s->phase == PHASE_RESUME ||
+        (s->phase == PHASE_FINALS && finals_keeping(&s->finals)))
         return ERR_AGAIN;
     snprintf(reason, sizeof(reason), "the user promotes branch %u", branch);
     if (s->phase == PHASE_FINALS)
-        finals_deinit(&s->finals, NULL);
+        end_finals(s);
     if (s->phase != PHASE_TRAIN)
         close_search(s, 0, reason);
     s->rescue = false;
     end_cooldown(s);
     begin_line(s, branch);
+    s->best_aside = best_is_aside(s);
     horizon_change(&s->horizon, 0);
     release_parent(s);
     plateau_commit(&s->plateau);

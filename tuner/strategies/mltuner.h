@@ -38,7 +38,8 @@ struct mltuner {
         made; /* of these searches, those that no resume went back before */
     uint32_t vain;         /* re-tunes in a row that changed nothing */
     bool best_aside;       /* the best model is none of the line's: a finalist
-                            * had it that lost */
+                            * had it that lost, or what was trained before the
+                            * user promoted another branch */
     double trained;        /* since the last search: seconds, or samples with
                             * trial_clocks */
     bool rescue;           /* the search answers a divergence */
