@@ -195,6 +195,14 @@ static void record_resumed(struct board *c,
     memcpy(r->path, s->path, sizeof(r->path));
 }
 
+/* Whether the run failed since that search, over, came to no setting. With the
+ * same trials it would only fail again; what made them fail may be mended. */
+static bool failed_by(const struct history *h, const struct history_search *s)
+{
+    return history_finished(h) && history_end(h)->status == RUN_FAILED &&
+           s->ended && s->end.winner == 0;
+}
+
 /* The search that a strategy saved as its own; 0 for one that never was. */
 static uint32_t search_of(const struct history *h, const json_t *saved)
 {
@@ -244,6 +252,14 @@ static void read_snapshot(struct board *c,
     r->state = s->state;
     r->number = history_snapshot_number(s->path);
     r->search = r->ends ? 0 : search_of(board_history(c), saved);
+    if (run_strategy(c)->recalls && r->search &&
+        failed_by(board_history(c),
+                  history_search(board_history(c), r->search))) {
+        board_decision(c, "resume",
+                       "the run failed by search %u: another begins",
+                       r->search);
+        r->search = 0;
+    }
     record_resumed(c, s);
     r->main = 0;
     if (!snapshot_state_begins(s->state)) {
@@ -263,14 +279,6 @@ static void read_snapshot(struct board *c,
     r->phase = RESUME_READING;
 }
 
-/* Whether the run failed since that search, over, came to no setting. With the
- * same trials it would only fail again; what made them fail may be mended. */
-static bool failed_by(const struct history *h, const struct history_search *s)
-{
-    return history_finished(h) && history_end(h)->status == RUN_FAILED &&
-           s->ended && s->end.winner == 0;
-}
-
 static void tell_anew(struct board *c)
 {
     const struct strategy_ops *ops = run_strategy(c);
@@ -284,21 +292,33 @@ static void tell_anew(struct board *c)
                    ops->name, why);
 }
 
+/* The latest search from the run's beginning: after one that failed the run a
+ * resume has begun another. NULL: there was none. */
+static const struct history_search *first_search(const struct history *h)
+{
+    for (uint32_t n = history_searches_made(h); n > 0; n--) {
+        const struct history_search *s = history_search(h, n);
+
+        if (s && s->started.parent == 0 && !s->started.retune)
+            return s;
+    }
+    return NULL;
+}
+
 /* Begins the run anew. Its first search goes on, if it is the strategy's way to
  * know trials again. */
 static void begin_anew(struct board *c)
 {
     const struct history *h = board_history(c);
     struct resume *r = c->owner->resume;
-    const struct history_search *one = history_search(h, 1);
-    bool first = run_strategy(c)->recalls && one && one->started.parent == 0 &&
-                 !one->started.retune && !failed_by(h, one);
+    const struct history_search *one = first_search(h);
+    bool first = run_strategy(c)->recalls && one && !failed_by(h, one);
 
     r->state = NULL;
     r->ends = false;
     r->number = 0;
     r->main = 0;
-    r->search = first ? 1 : 0;
+    r->search = first ? one->started.search : 0;
     record_resumed(c, NULL);
     if (r->tried > 0)
         board_decision(c, "resume",

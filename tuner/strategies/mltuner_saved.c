@@ -282,10 +282,12 @@ enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
 
     assert(s->phase == PHASE_BEGIN);
     s->resumed = (struct resumed){.phase = PHASE_BEGIN, .branch = branch};
-    if (saved)
+    if (saved) {
         err = read_saved(s, saved);
-    else
-        s->made = s->resumed.search = lifecycle_search_resumed(c);
+    } else {
+        s->resumed.search = lifecycle_search_resumed(c);
+        s->made = s->resumed.search > 0;
+    }
     if (!err && s->resumed.from_best && board_best(c)->branch == BRANCH_NONE)
         err = ERR_FORMAT;
     if (!err && s->resumed.phase != PHASE_BEGIN && !s->resumed.rescue &&
