@@ -26,6 +26,7 @@ const TABS = [["", "overview", overviewTab], ["trials", "trials", trialsTab],
   ["log", "log", logTab]];
 const FEED = 40;
 const EPOCHS = 1000; // whose validation is drawn: the latest
+const CHOICES = 1000; // of settings, that are drawn: the latest
 
 export function runView({id, tab, crumbs, notice}) {
   const head = el("div.runhead"), body = el("div.tab");
@@ -213,7 +214,8 @@ function schedulePlots(id) {
   root.setAttribute("aria-label", "the effective schedule");
   const texts = el("p.quiet"), still = el("p.quiet");
   still.hidden = true;
-  function update(choices, clock) {
+  // older: there are choices before these.
+  function update(choices, clock, older) {
     const names = [...new Set(choices.flatMap((c) => Object.keys(c.setting)))], same = [];
     for (const name of names) {
       const values = choices.map((c) => c.setting[name] ?? null);
@@ -235,14 +237,16 @@ function schedulePlots(id) {
           height: 150, x: [], series: [], logAllowed: true}));
         root.append(shown.get(name).root);
       }
-      shown.get(name).update({x, xRange: [0, x.at(-1)], note: "now " + short(values.at(-1)),
+      shown.get(name).update({x, xRange: [0, x.at(-1)], note: "now " + short(values.at(-1)) +
+        (older ? "; the latest " + count(choices.length, "change") + ", earlier ones are not drawn" : ""),
         yWhole: values.every((v) => v === null || Number.isInteger(v)),
         series: [{label: name, values: y, colour: "accent", kind: "steps", points: false}],
         csv: () => [["clock", name, "reason"],
           ...choices.map((c) => [c.clock, c.setting[name] ?? null, c.reason])]});
     }
     still.hidden = same.length === 0 || same.length === names.length; // the pills say it
-    put(still, (choices.length > 1 ? "the same since clock " : "since clock ") + short(choices[0].clock) + ": " + same.join(", "));
+    put(still, (older ? "the same in the latest " + count(choices.length, "change")
+      : (choices.length > 1 ? "the same since clock " : "since clock ") + short(choices[0].clock)) + ": " + same.join(", "));
   }
   return {root, still, update, destroy() { for (const p of shown.values()) p.destroy(); }};
 }
@@ -341,12 +345,12 @@ function overviewTab(id, {now, failed}) {
     const to = range ? Math.max(from + 1, Math.ceil(range[1])) : undefined;
     const [curve, choices, epochs, decisions, {searches}] = await Promise.all([
       get(base + "/curve", {spans: 600, from, to}),
-      get(base + "/schedule", {order: "desc", page_size: 1000}),
+      get(base + "/schedule", {order: "desc", page_size: CHOICES}),
       get(base + "/epochs", {surviving: true, order: "desc", page_size: EPOCHS}),
       get(base + "/decisions", {order: "desc", page_size: Math.min(1000, reasons.size())}),
       get(base + "/searches", {order: "desc", page_size: 1000}),
     ]);
-    const chosen = changes(choices.schedule.reverse());
+    const chosen = changes(choices.schedule.reverse()), older = Boolean(choices.next_page_token);
     epochs.epochs.reverse();
     if (!range) newest = curve.lineage.loss.findLast((v) => Number.isFinite(number(v))) ?? null;
     top.update(run, newest, searches);
@@ -358,17 +362,18 @@ function overviewTab(id, {now, failed}) {
     use.hidden = none && !run.setting;
     const last = chosen.at(-1);
     // The model that is saved may be of another trial, or of before a later choice.
-    const own = ENDED.has(run.status) && run.best && run.setting && settingText(run.best.setting) !== settingText(run.setting);
+    const own = ENDED.has(run.status) && run.best?.setting && run.setting && settingText(run.best.setting) !== settingText(run.setting);
     put(whose, own ? "setting of the model" : "setting in use");
     if (own) showSetting(run.best.setting);
     else if (run.setting || ENDED.has(run.status)) showSetting(run.setting || {});
     else { told = ""; put(setting, searches.length > 0 ? "searching: no setting is in use yet" : "–"); }
     put(why, own ? "of epoch " + run.best.epoch + "; in use at the end: " + settingText(run.setting)
       : last && last.reason ? "since clock " + short(last.clock) + ": " + last.reason : "");
-    loss.set(curve, run.clock, chosen, epochs.epochs);
+    // The oldest that is known of many has begun earlier, maybe: it is no mark.
+    loss.set(curve, run.clock, older ? chosen.slice(1) : chosen, epochs.epochs);
     showEpochs(run, epochs.epochs, epochs.next_page_token !== null);
     await metrics.refresh(run, epochs.epochs);
-    if (chosen.length > 0) schedule.update(chosen, run.clock);
+    if (chosen.length > 0) schedule.update(chosen, run.clock, older);
     reasons.update(decisions.decisions, decisions.next_page_token !== null, searches, run.started_at);
   }
   return {root, refresh,

@@ -8,7 +8,7 @@ const at = (s) => new Date(Date.UTC(2026, 10, 23, 20, 0, 0) + 1000 * s).toISOStr
 const METRIC = {name: "accuracy", higher_is_better: true};
 const RUN = {run: "r-1", name: "r", status: "paused", status_reason: null, message: null, reason: null, queue: null,
   job: {app: "mlr", metric: METRIC}, clock: 100, clocks: 100, epochs: 3, loss: 9.9, last_epoch: {epoch: 3, loss: 0.52, metric: 0.83},
-  best: {epoch: 2, loss: 0.48, metric: 0.85}, setting: {learning_rate: 0.05}, branch: 2, branches: {total: 2, live: 1}, model_info: null,
+  best: {epoch: 2, loss: 0.48, metric: 0.85, setting: {learning_rate: 0.05}}, setting: {learning_rate: 0.05}, branch: 2, branches: {total: 2, live: 1}, model_info: null,
   values: null, tuning: {strategy: "mltuner", searcher: "tpe", searches: 1, trials: 4, seconds: 2}, stop: {max_epochs: 9, max_time: null,
     target_loss: null, target_metric: null, plateau_epochs: 5}, seconds: 12, paused_seconds: 0, started_at: at(0),
   first_clock_at: at(1), updated_at: at(12)};
@@ -30,7 +30,7 @@ const serve = (run) => (path) => {
   if (path === "/version") return {name: "mltune", version: "0"};
   if (path === "/runs") return {runs: [run, {...run, run: "r-2"}], total: 2, next_page_token: null};
   const failed = run.status === "failed" || run.status === "waiting";
-  return {"": run, "/curve": {lineage: failed ? NONE : {...LINEAGE, loss: run.losses ?? LINEAGE.loss}, others: NONE}, "/schedule": {schedule: []},
+  return {"": run, "/curve": {lineage: failed ? NONE : {...LINEAGE, loss: run.losses ?? LINEAGE.loss}, others: NONE}, "/schedule": run.schedule ?? {schedule: []},
     "/epochs": {epochs: failed ? [] : [1, 2, 3].map((epoch) => ({epoch, clock: 30 * epoch, loss: 1 / epoch, metric: epoch === 2 ? 0.85 : 0.8})), next_page_token: null},
     "/searches": {searches: failed ? [] : [SEARCH], next_page_token: null}, "/decisions": {decisions: failed ? [] : DECISIONS, next_page_token: null},
     "/branches/2": BRANCHES[0], "/slices": {slices: [], next_page_token: null},

@@ -2,7 +2,7 @@
 // server: the headline is the last of everything and says where the best is; the
 // branch that survived is the result and lives no more; a run that failed before
 // it had trained has no empty figures and plots, but what to do; each decision has
-// its time.
+// its time; of many settings the oldest that is drawn is not said to be the first.
 "use strict";
 
 const assert = require("assert");
@@ -64,6 +64,16 @@ async function leavesTheAxis(browser, faults) {
   }
 }
 
+// The oldest of many settings that are drawn is no beginning.
+async function manyChanges(browser, faults, more) {
+  const schedule = Array.from({length: 1000}, (_, i) => ({clock: 100 - i / 11, branch: 2, reason: "r" + i,
+    setting: {learning_rate: 1 / (1000 - i), momentum: 0.5}}));
+  const page = await opens(browser, faults, {...RUN, schedule: {schedule, next_page_token: more ? "t" : null}});
+  await page.getByText(more ? "the same in the latest 1,000 changes: momentum 0.5" : /^the same since clock [0-9.]+: momentum 0\.5$/).waitFor();
+  await page.getByText("now 0.001" + (more ? "; the latest 1,000 changes, earlier ones are not drawn" : ""), {exact: true}).waitFor();
+  await page.close();
+}
+
 async function failed(browser, faults) {
   const page = await opens(browser, faults, FAILED);
   const card = page.locator(".failure");
@@ -94,6 +104,8 @@ tell(async (browser, page, faults) => {
   await survived(browser, faults, FINISHED, /survived as the result/, /lives|freed/, ["0.05", "0.52", "2 KiB"]);
   await survived(browser, faults, RUN, /lives/, /as the result/, ["0.05", "2 KiB"]);
   await leavesTheAxis(browser, faults);
+  await manyChanges(browser, faults, true);
+  await manyChanges(browser, faults, false);
   await failed(browser, faults);
   await waiting(browser, faults);
 });
