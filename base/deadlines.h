@@ -116,6 +116,7 @@
     X(COMMAND, 30000, "a run's answer to a command over HTTP", "503")          \
     X(CLIENT, 45000, "a server's answer to the command line",                  \
       "the verb fails, exit code 69")                                          \
+    X(SBATCH, 60000, "`sbatch` to take a job", "the verb fails, exit code 69") \
     X(OPEN, 30000,                                                             \
       "the answer of a service that `mltune open` finds or starts",            \
       "one that it started is ended; the verb fails, exit code 69")            \

@@ -56,6 +56,18 @@ void text_printf(struct text *t, const char *fmt, ...)
     va_end(again);
 }
 
+void text_shell_word(struct text *t, const char *word)
+{
+    assert(word);
+    text_puts(t, "'");
+    for (; *word; word++)
+        if (*word == '\'')
+            text_puts(t, "'\\''");
+        else
+            text_add(t, word, 1);
+    text_puts(t, "'");
+}
+
 char *text_take(struct text *t)
 {
     char *s;

@@ -24,6 +24,9 @@ void text_join(struct text *t, struct text *more);
 void text_printf(struct text *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Adds @word as a shell reads it back, whichever: in single quotes. */
+void text_shell_word(struct text *t, const char *word);
+
 /* The text, transferred to the caller (mem_free), at least ""; NULL when out of
  * memory. @t is empty after. */
 char *text_take(struct text *t);

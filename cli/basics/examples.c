@@ -42,6 +42,8 @@ static const struct example rows[] = {
      "to the service of ./.mltune"},
     {"submit", "mltune submit config.json --server https://tuner.lan:8080/",
      "to another; its token in MLTUNE_TOKEN"},
+    {"submit", "mltune submit config.json --launcher slurm --nodes 4",
+     "as a batch job of Slurm's"},
     {"upload", "mltune upload train.csv",
      "then: \"data\": \"train.csv\" in a configuration"},
     {"upload", "mltune upload train.csv --as 2026/train.csv",

@@ -68,8 +68,22 @@ static bool folder_of(const char *path, char out[PATH_MAX])
     return realpath(dirname(copy), out) != NULL;
 }
 
-int run_config_check(const char *path, const struct option_list *sets,
-                     struct run_config **out, struct problems *problems)
+/* @text[len] with an end. */
+static char *copy_of(const char *text, size_t len)
+{
+    char *copy = mem_alloc(len + 1);
+
+    if (copy) {
+        memcpy(copy, text, len);
+        copy[len] = '\0';
+    }
+    return copy;
+}
+
+/* As run_config_check; @kept (NULL: nobody wants it) becomes the text. */
+static int check(const char *path, const struct option_list *sets,
+                 struct run_config **out, struct problems *problems,
+                 char **kept)
 {
     const struct config_env env = {.registry = cli_registry(),
                                    .cores = machine_cores("")};
@@ -78,9 +92,6 @@ int run_config_check(const char *path, const struct option_list *sets,
     char *text = read_config(path, &len);
     enum err err;
 
-    assert(path);
-    assert(out);
-    assert(problems);
     if (!text || !folder_of(path, folder)) {
         console_error("%s: %s%s", path, strerror(errno),
                       errno == ENOENT ? " (mltune schema says what a "
@@ -90,12 +101,29 @@ int run_config_check(const char *path, const struct option_list *sets,
         return EXIT_IO;
     }
     err = run_config_parse(&env, text, len, folder, sets, out, problems);
+    if (!err && kept) {
+        *kept = copy_of(text, len);
+        if (!*kept) {
+            run_config_free(*out);
+            *out = NULL;
+            err = ERR_NOMEM;
+        }
+    }
     mem_free(text);
     if (err == ERR_INVAL)
         return EXIT_CONFIG;
     if (err)
         console_error("%s: %s", path, err_text(err));
     return exit_code_of(err);
+}
+
+int run_config_check(const char *path, const struct option_list *sets,
+                     struct run_config **out, struct problems *problems)
+{
+    assert(path);
+    assert(out);
+    assert(problems);
+    return check(path, sets, out, problems, NULL);
 }
 
 static bool lacks_app(const struct problems *problems)
@@ -132,14 +160,31 @@ void run_config_say(const char *path, const struct problems *problems)
                       problems->errors - problems->recorded);
 }
 
-int run_config_load(const char *path, const struct option_list *sets,
-                    struct run_config **out)
+static int load(const char *path, const struct option_list *sets,
+                struct run_config **out, char **text)
 {
     struct problems problems = {0};
-    int code = run_config_check(path, sets, out, &problems);
+    int code = check(path, sets, out, &problems, text);
 
-    assert(out);
     run_config_say(path, &problems);
     problems_deinit(&problems);
     return code;
+}
+
+int run_config_load(const char *path, const struct option_list *sets,
+                    struct run_config **out)
+{
+    assert(path);
+    assert(out);
+    return load(path, sets, out, NULL);
+}
+
+int run_config_load_text(const char *path, const struct option_list *sets,
+                         struct run_config **out, char **text)
+{
+    assert(path);
+    assert(out);
+    assert(text);
+    *text = NULL;
+    return load(path, sets, out, text);
 }

@@ -16,6 +16,11 @@ int run_config_load(const char *path, const struct option_list *sets,
 int run_config_check(const char *path, const struct option_list *sets,
                      struct run_config **out, struct problems *problems);
 
+/* As the first, and *@text is what stands in the file: owned by the caller
+ * (mem_free), NULL where there is no configuration. */
+int run_config_load_text(const char *path, const struct option_list *sets,
+                         struct run_config **out, char **text);
+
 /* Says @problems of the file @path on stderr, one a line; warnings too, unless
  * quiet. */
 void run_config_say(const char *path, const struct problems *problems);

@@ -23,6 +23,7 @@ struct session_options {
     bool from_beginning; /* where none of its snapshots can be used */
     const char *state;   /* folder; made where it is missing */
     const char *out;     /* where the model goes; NULL: the run's folder */
+    const char *id_file; /* where a new run's id is written; NULL: nowhere */
     const char *listen;  /* address of the HTTP service; NULL: any free port */
     const char *tls_cert, *tls_key; /* its files; NULL: no TLS */
     const char *read;               /* api.read; NULL: user */

@@ -277,6 +277,19 @@ enum err session_make_folder(struct session *s, struct fault *f)
     return file_open_log(s->log_path, &s->log_fd, f);
 }
 
+/* For who starts it, and may have to go on with it. */
+static enum err tell_id(const struct session *s, struct fault *f)
+{
+    enum err err;
+
+    if (!s->o->id_file)
+        return ERR_OK;
+    err = file_write_line(s->o->id_file, s->folder.id, f);
+    if (err)
+        fault_wrap(f, "--id-file");
+    return err;
+}
+
 enum err session_register(struct session *s, struct fault *f)
 {
     char *config;
@@ -298,7 +311,7 @@ enum err session_register(struct session *s, struct fault *f)
     /* One that could not be flushed is there all the same. */
     s->begun = !err || journal_has_run(s->journal);
     mem_free(config);
-    return err;
+    return err || s->o->resume ? err : tell_id(s, f);
 }
 
 enum err session_reopen(struct session *s, struct fault *f)

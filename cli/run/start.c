@@ -115,6 +115,7 @@ int start_run(const struct start_options *a, const struct run_config *c)
         .from_beginning = a->from_beginning,
         .state = a->state,
         .out = a->out,
+        .id_file = a->id_file,
         .listen = a->listen ? a->listen : c->listen,
         .read = json_string_value(json_at(c->effective, "/api/read")),
         .config = c->effective,

@@ -14,6 +14,7 @@ struct start_options {
     bool from_beginning; /* where none of its snapshots can be used */
     const char *state;   /* folder */
     const char *out;     /* where the model goes; NULL: the run's folder */
+    const char *id_file; /* where a new run's id is written; NULL: nowhere */
     /* Both as configured where none is given; with another address alone there
      * is no TLS. */
     const char *listen, *tls_cert, *tls_key;

@@ -25,7 +25,8 @@
 struct run_arguments {
     struct option_list sets;
     struct text seed_set, name_set, board_set; /* more of them */
-    const char *state, *out, *name, *board, *listen, *tls_cert, *tls_key;
+    const char *state, *out, *id_file, *name, *board, *listen, *tls_cert,
+        *tls_key;
     struct option_uint seed;
     bool no_tune, dry_run, json;
 };
@@ -53,6 +54,8 @@ static int parse_arguments(struct run_arguments *a, int argc, char **argv,
          "where runs are kept (" STATE_DEFAULT ")", &a->state},
         {"out", 0, OPTION_TEXT, "DIR",
          "where the model goes (the run's folder in the state)", &a->out},
+        {"id-file", 0, OPTION_TEXT, "FILE",
+         "where the run's id is written, once it can be resumed", &a->id_file},
         {"name", 0, OPTION_TEXT, "NAME", "name of the run", &a->name},
         {"tensorboard", 0, OPTION_TEXT, "DIR",
          "where TensorBoard's event files go while it runs", &a->board},
@@ -183,6 +186,7 @@ int verb_run(int argc, char **argv)
         return code;
     start = (struct start_options){.state = a.state,
                                    .out = a.out,
+                                   .id_file = a.id_file,
                                    .listen = a.listen,
                                    .tls_cert = a.tls_cert,
                                    .tls_key = a.tls_key,

@@ -1,4 +1,5 @@
-/* `mltune submit CONFIG`: puts a run into the queue of a service. */
+/* `mltune submit CONFIG`: puts a run into the queue of a service, or of Slurm.
+ */
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -6,6 +7,7 @@
 #include "cli/basics/verbs.h"
 #include "cli/state/source.h"
 #include "cli/verbs/service_use.h"
+#include "cli/verbs/submit_slurm.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +15,11 @@
 struct submit_arguments {
     const char *state, *server, *group, *key;
     bool held, check, json;
+    /* Of an engine's queue. */
+    const char *launcher, *time, *partition;
+    struct option_uint nodes;
+    struct option_list sbatch;
+    bool print;
 };
 
 static const char details[] =
@@ -20,7 +27,10 @@ static const char details[] =
     "it has;\nits token by MLTUNE_TOKEN or that folder. Relative paths in "
     "CONFIG "
     "start at the\nservice's data folder. CONFIG may be - for stdin. Exit code "
-    "78: the configuration\nis not valid.";
+    "78: the configuration\nis not valid.\nWith --launcher slurm it is a batch "
+    "job of Slurm's: a node on each of its hosts, all\nwith the state folder "
+    "on a file system that they share. What Slurm starts again goes\non from "
+    "its last snapshot, on as many hosts as it has then.";
 
 static int parse_arguments(struct submit_arguments *a, int argc, char **argv,
                            const char **config)
@@ -38,6 +48,21 @@ static int parse_arguments(struct submit_arguments *a, int argc, char **argv,
          "submitted again with the same key it is the same run", &a->key},
         {"check", 0, OPTION_FLAG, NULL,
          "only ask the service whether it would take it", &a->check},
+        {"launcher", 0, OPTION_TEXT, "slurm",
+         "as a batch job of Slurm's, not to a service", &a->launcher},
+        {"nodes", 0, OPTION_UINT, "N",
+         "slurm: hosts of the job, each with a node (cluster.nodes)",
+         &a->nodes},
+        {"time", 0, OPTION_TEXT, "TIME",
+         "slurm: time limit, as sbatch takes it; two minutes before it a "
+         "snapshot is written",
+         &a->time},
+        {"partition", 0, OPTION_TEXT, "NAME", "slurm: partition of the job",
+         &a->partition},
+        {"sbatch", 0, OPTION_LIST, "OPTION",
+         "slurm: another option of the job, as --sbatch=--mem=8G", &a->sbatch},
+        {"print", 0, OPTION_FLAG, NULL,
+         "slurm: only print the job's script, for sbatch", &a->print},
         {"json", 0, OPTION_FLAG, NULL, "the answer as one JSON object",
          &a->json},
     };
@@ -139,6 +164,62 @@ static bool group_is_fine(const char *group)
     return !group || run_id_valid(group);
 }
 
+/* An option that is given and belongs to the other kind of queue, or NULL. */
+static const char *stray_option(const struct submit_arguments *a)
+{
+    const struct {
+        const char *name;
+        bool given, of_engine;
+    } option[] = {
+        {"server", a->server != NULL, false},
+        {"group", a->group != NULL, false},
+        {"key", a->key != NULL, false},
+        {"held", a->held, false},
+        {"check", a->check, false},
+        {"nodes", a->nodes.given, true},
+        {"time", a->time != NULL, true},
+        {"partition", a->partition != NULL, true},
+        {"sbatch", a->sbatch.len > 0, true},
+        {"print", a->print, true},
+    };
+
+    for (size_t i = 0; i < sizeof(option) / sizeof(*option); i++)
+        if (option[i].given && option[i].of_engine != (a->launcher != NULL))
+            return option[i].name;
+    return NULL;
+}
+
+static int check_options(const struct submit_arguments *a)
+{
+    const char *stray = stray_option(a);
+
+    if (a->launcher && strcmp(a->launcher, "slurm") != 0)
+        console_error("--launcher: expected slurm");
+    else if (stray)
+        console_error(a->launcher ? "--%s is for a service, not for Slurm"
+                                  : "--%s needs --launcher slurm",
+                      stray);
+    else if (!group_is_fine(a->group))
+        console_error("--group: expected 1 to 64 of a-z, 0-9 and -");
+    else
+        return OPTIONS_GO_ON;
+    return EXIT_USAGE;
+}
+
+static int to_slurm(const struct submit_arguments *a, const char *config)
+{
+    const struct submit_slurm s = {.config = config,
+                                   .state = a->state,
+                                   .nodes = a->nodes,
+                                   .time = a->time,
+                                   .partition = a->partition,
+                                   .more = &a->sbatch,
+                                   .print = a->print,
+                                   .json = a->json};
+
+    return submit_slurm(&s);
+}
+
 int verb_submit(int argc, char **argv)
 {
     struct submit_arguments a = {.state = STATE_DEFAULT};
@@ -149,12 +230,12 @@ int verb_submit(int argc, char **argv)
     int code = parse_arguments(&a, argc, argv, &path);
     enum err err;
 
+    if (code == OPTIONS_GO_ON)
+        code = check_options(&a);
     if (code != OPTIONS_GO_ON)
         return code;
-    if (!group_is_fine(a.group)) {
-        console_error("--group: expected 1 to 64 of a-z, 0-9 and -");
-        return EXIT_USAGE;
-    }
+    if (a.launcher)
+        return to_slurm(&a, path);
     body = read_config(path, &f);
     err = body ? ask(&a, body, &answer, &f) : ERR_IO;
     mem_free(body);

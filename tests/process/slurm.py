@@ -5,6 +5,7 @@ under /etc is read or changed.
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -28,10 +29,12 @@ def free_ports(n):
 
 
 class Slurm:
-    """@case's own. `env` is what its commands need."""
+    """@case's own. `env` is what its commands need. After @silence_s a slurmd
+    that does not answer is down; a job that is started again waits @again_s."""
 
-    def __init__(self, case):
+    def __init__(self, case, silence_s=120, again_s=15):
         self.case = case
+        self.silence_s, self.again_s = silence_s, again_s
         self.folder = case.folder / "slurm"
         self.env = {}
         self.processes = []
@@ -40,11 +43,11 @@ class Slurm:
         return self.folder / name
 
     def spawn(self, *words):
-        log = open(self.path(f"{pathlib.Path(words[0]).name}.log"), "ab")
-        process = subprocess.Popen(
-            [str(w) for w in words], stdin=subprocess.DEVNULL, stdout=log,
-            stderr=log, env={**self.case.env, **self.env},
-            start_new_session=True)
+        with open(self.path(f"{pathlib.Path(words[0]).name}.log"), "ab") as log:
+            process = subprocess.Popen(
+                [str(w) for w in words], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, env={**self.case.env, **self.env},
+                start_new_session=True)
         self.processes.append(process)
         return process
 
@@ -73,7 +76,7 @@ SlurmctldPort={ports[0]}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={self.folder}/munge/socket
+AuthInfo=socket={self.folder}/munge/socket,cred_expire={self.again_s}
 CredType=cred/munge
 StateSaveLocation={self.folder}/state
 SlurmdSpoolDir={self.folder}/spool-%n
@@ -92,7 +95,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
 SlurmctldTimeout=120
-SlurmdTimeout=120
+SlurmdTimeout={self.silence_s}
 MessageTimeout=60
 InactiveLimit=0
 KillWait=5
@@ -118,9 +121,50 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
         if not self.wait(lambda: self.path("munge/socket").exists()):
             return False
         self.spawn(SBIN / "slurmctld", "-D", "-c")
-        for name in NODES:
-            self.spawn(SBIN / "slurmd", "-D", "-N", name)
+        self.slurmd = {n: self.spawn(SBIN / "slurmd", "-D", "-N", n)
+                       for n in NODES}
         return self.wait(self.is_idle)
+
+    def ask(self, *words):
+        """What a command of Slurm's says."""
+        done = subprocess.run(
+            words, env={**self.case.env, **self.env}, text=True,
+            stdin=subprocess.DEVNULL, timeout=60, capture_output=True)
+        if done.returncode != 0:
+            self.case.fail(f"{words}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def state(self, job):
+        """As PENDING, RUNNING, COMPLETED."""
+        told = self.ask("scontrol", "--oneliner", "show", "job", job)
+        return re.search(r"JobState=(\S+)", told).group(1)
+
+    def crash(self, name):
+        """The host is gone: its slurmd, and all that it has started, in the
+        order in which none tells of another's end."""
+        host = self.slurmd.pop(name)
+        self.processes.remove(host)
+        host.kill()
+        host.wait()
+        log = str(self.path(f"slurmd-{name}.file.log"))
+        self.end_all(lambda entry: log in {
+            os.path.realpath(fd) for fd in (entry / "fd").iterdir()})
+        mine = f"SLURMD_NODENAME={name}".encode()
+        conf = f"SLURM_CONF={self.path('slurm.conf')}".encode()
+        self.end_all(lambda entry: {mine, conf} <= set(
+            (entry / "environ").read_bytes().split(b"\0")))
+
+    def back(self, name):
+        """It has been started again."""
+        self.slurmd[name] = self.spawn(SBIN / "slurmd", "-D", "-N", name)
+
+    def end_all(self, which):
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if int(entry.name) != os.getpid() and which(entry):
+                    os.kill(int(entry.name), signal.SIGKILL)
+            except OSError:  # it has ended, or is not ours
+                pass
 
     def wait(self, condition, seconds=25):
         end = time.monotonic() + seconds
@@ -155,10 +199,6 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
     def end_steps(self):
         """slurmstepd tells slurmctld of a step's end, again and again."""
         mine = f"SLURM_CONF={self.path('slurm.conf')}".encode()
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                if mine in (entry / "environ").read_bytes().split(b"\0") and \
-                        "slurm" in (entry / "comm").read_text():
-                    os.kill(int(entry.name), signal.SIGKILL)
-            except OSError:  # it has ended, or is not ours
-                pass
+        self.end_all(
+            lambda entry: mine in (entry / "environ").read_bytes().split(
+                b"\0") and "slurm" in (entry / "comm").read_text())

@@ -2,31 +2,31 @@
 slurmctld and slurmd of the test's own: the same bits as on one machine, and nothing
 left behind.
 """
+import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 
 from harness import MLTUNE, Case, endless_config
 from slurm import NODES, Slurm
 from test_cluster import fixed
+from test_resume import Journal
 
 GONE_S = 90
 
 
-class Launcher(Case):
+class SlurmCase(Case):
+    """A Slurm of its own, and runs whose nodes it starts."""
+
+    SILENCE_S = 120  # of a slurmd that is taken for gone
+
     def setUp(self):
         super().setUp()
-        self.slurm = Slurm(self)
+        self.slurm = Slurm(self, silence_s=self.SILENCE_S)
         self.addCleanup(self.slurm.stop)
         self.slurm.start()
-
-    def in_allocation(self, *words, **options):
-        return subprocess.Popen(
-            ["salloc", "--quiet", f"--nodes={len(NODES)}", MLTUNE,
-             *map(str, words)], stdin=subprocess.DEVNULL, text=True,
-            env={**self.env, **self.slurm.env}, cwd=self.folder,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
     def far_config(self, config, **cluster):
         config["cluster"] = {"launcher": "slurm", "workers": 1,
@@ -36,24 +36,41 @@ class Launcher(Case):
 
     def nodes(self):
         """Pids of the nodes themselves, not of what stands for them."""
-        found = []
+        return [pid for pid in self.marked()
+                if self.words_of(pid)[1:2] == ["node"] and
+                "--tether" in self.words_of(pid)]
+
+    def tuner(self):
+        """Pid of the tuner itself, whose parent is salloc or a script."""
         for pid in self.marked():
-            try:
-                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-            except OSError:
-                continue
-            words = words.split(b"\0")
-            if words[1:2] == [b"node"] and b"--tether" in words:
-                found.append(pid)
-        return found
+            if self.words_of(pid)[:1] == [MLTUNE] and \
+                    self.words_of(pid)[1] in ("run", "resume"):
+                return pid
+        return None
+
+    def words_of(self, pid):
+        try:
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return []
+        return words.decode(errors="replace").split("\0")
 
     def assert_nodes_gone(self):
         self.wait_until(lambda: not self.nodes(), "the nodes to end", GONE_S)
         self.assert_no_fault_in_logs()
 
-    def tables(self, result):
+    def tables(self, model):
         return {p.name: p.read_bytes()
-                for p in pathlib.Path(result["model"]).glob("*.npy")}
+                for p in pathlib.Path(model).glob("*.npy")}
+
+
+class Launcher(SlurmCase):
+    def in_allocation(self, *words, **options):
+        return subprocess.Popen(
+            ["salloc", "--quiet", f"--nodes={len(NODES)}", MLTUNE,
+             *map(str, words)], stdin=subprocess.DEVNULL, text=True,
+            env={**self.env, **self.slurm.env}, cwd=self.folder,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
     def same_as_local(self, app):
         here = fixed(app)
@@ -64,7 +81,8 @@ class Launcher(Case):
         two = self.finish(self.in_allocation(
             "run", "there.json", "--json", "--state", "there"), 150)
         self.assert_code(two, 0)
-        self.assertEqual(self.tables(one.result), self.tables(two.result))
+        self.assertEqual(self.tables(one.result["model"]),
+                         self.tables(two.result["model"]))
         self.assertEqual(one.result["clocks"], two.result["clocks"])
         self.assert_nodes_gone()
 
@@ -74,17 +92,6 @@ class Launcher(Case):
 
     def test_nn_is_the_same_to_the_last_bit(self):
         self.same_as_local("nn")
-
-    def tuner(self):
-        """Pid of `mltune run` itself, whose parent is salloc."""
-        for pid in self.marked():
-            try:
-                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if words.split(b"\0")[:2] == [MLTUNE.encode(), b"run"]:
-                return pid
-        return None
 
     def begin(self):
         self.write("config.json", self.far_config(endless_config()))
@@ -122,3 +129,271 @@ class Launcher(Case):
         self.assertIn("no program `/nowhere/mltune`", done.err)
         self.assertRegex(done.err, r"node \d on n[12]: ")
         self.assert_nodes_gone()
+
+
+class Submitted(SlurmCase):
+    """`mltune submit --launcher slurm`: batch jobs."""
+
+    SILENCE_S = 10
+    LONG_S = 240  # a job that begins, on a machine at work
+
+    def submit(self, config, *words):
+        """Number of the job."""
+        self.write("config.json", config)
+        done = self.finish(subprocess.Popen(
+            [MLTUNE, "submit", "config.json", "--launcher", "slurm", "--json",
+             *words],
+            stdin=subprocess.DEVNULL, text=True, cwd=self.folder,
+            env={**self.env, **self.slurm.env}, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE))
+        self.assert_code(done, 0)
+        self.log = pathlib.Path(done.result["log"])
+        return done.result["job"]
+
+    def words_in_log(self):
+        return self.log.read_text() if self.log.exists() else "no log"
+
+    def wait_state(self, job, state):
+        try:
+            self.wait_until(lambda: self.slurm.state(job) == state,
+                            f"job {job} to be {state}", self.LONG_S)
+        except AssertionError as e:
+            raise AssertionError(f"{e}: it is {self.slurm.state(job)}\n"
+                                 f"{self.words_in_log()}") from e
+
+    def show(self, name, state=".mltune"):
+        done = self.mltune("show", name, "--json", "--state", state)
+        return done.result if done.code == 0 else {}
+
+    def same_as_local(self, app):
+        here = fixed(app)
+        here["cluster"] = {"workers": 1, "nodes": 2}
+        one = self.run_config(here, "--json", "--state", "here")
+        self.assert_code(one, 0)
+        config = self.far_config(fixed(app), nodes=2)
+        del config["cluster"]["launcher"], config["cluster"]["command"]
+        job = self.submit(config, "--state", "a place")
+        self.wait_state(job, "COMPLETED")
+        there = self.show(config["name"], "a place")
+        self.assertEqual(there["status"], "finished", self.words_in_log())
+        self.assertEqual(self.tables(one.result["model"]),
+                         self.tables(there["model"]))
+        self.assertEqual(one.result["clocks"], there["clocks"])
+        self.assert_nodes_gone()
+
+    def test_mf_is_the_same_to_the_last_bit(self):
+        """What the configuration says for this machine is a batch job as it
+        stands; folders may have spaces."""
+        self.same_as_local("mf")
+
+    def test_nn_is_the_same_to_the_last_bit(self):
+        self.same_as_local("nn")
+
+    def begin(self):
+        """Submits a run without end, and waits for its first snapshot."""
+        config = self.far_config(endless_config())
+        config["snapshot"] = {"every": 0.2}
+        job = self.submit(config, "--nodes", str(len(NODES)))
+        self.wait_until(lambda: self.records("snapshot_written"),
+                        "a snapshot", self.LONG_S)
+        self.assertEqual(len(self.nodes()), len(NODES))
+        return job
+
+    def records(self, *kinds):
+        """None where there is no run yet."""
+        run = self.show("endless").get("run")
+        return Journal(self.folder / ".mltune", run).of(*kinds) if run else []
+
+    def wait_resumed(self, times):
+        """The run goes on, another time, and trains."""
+        def look():
+            kinds = [r["kind"] for r in self.records("run_resumed",
+                                                     "snapshot_written")]
+            return kinds.count("run_resumed") >= times and \
+                kinds[-1] == "snapshot_written"
+        try:
+            self.wait_until(look, "the run to go on", self.LONG_S)
+        except AssertionError as e:
+            raise AssertionError(f"{e}\n{self.words_in_log()}") from e
+
+    def assert_one_run(self):
+        listed = json.loads(self.mltune("ls", "--json").out)
+        self.assertEqual(len(listed), 1, listed)
+
+    def assert_all_gone(self):
+        """Processes of the run, and folders of theirs."""
+        self.wait_until(lambda: not self.nodes() and not self.tuner(),
+                        "the run's processes to end", GONE_S)
+        left = [p for p in self.folder.rglob("*")
+                if p.is_socket() and "slurm" not in p.parts[-3:] or
+                p.suffix == ".tmp" and "slurm" not in p.parts]
+        left += list((self.folder / ".mltune/runs").glob("*/m[0-9]*"))
+        self.assertEqual(left, [])
+        self.assert_no_fault_in_logs()
+
+    def end(self, job):
+        """As the shell's Ctrl-C: a snapshot, and then the end."""
+        self.slurm.ask("scancel", "--batch", "--signal=INT", job)
+        self.wait_state(job, "FAILED")  # its exit code is 130
+        self.assertEqual(self.show("endless")["status"], "interrupted")
+        self.assert_all_gone()
+
+    def test_what_is_started_again_goes_on(self):
+        """scontrol requeue; and once more, with one host instead of two. A
+        warning writes a snapshot and ends nothing."""
+        job = self.begin()
+        self.slurm.ask("scontrol", "requeue", job)
+        self.wait_resumed(1)
+        self.assertEqual(len(self.nodes()), len(NODES))
+        self.slurm.ask("scontrol", "requeuehold", job)
+        self.wait_state(job, "PENDING")
+        self.slurm.ask("scontrol", "update", f"JobId={job}", "NumNodes=1-1")
+        self.slurm.ask("scontrol", "release", job)
+        self.wait_resumed(2)
+        self.assertEqual(len(self.nodes()), 1)
+        self.assert_one_run()
+        self.end(job)
+
+    def test_scancel_leaves_nothing(self):
+        job = self.begin()
+        self.slurm.ask("scancel", job)
+        self.wait_state(job, "CANCELLED")
+        self.assert_all_gone()
+
+    def crashes(self, host):
+        job = self.begin()
+        self.slurm.crash(host)
+        self.wait_state(job, "PENDING")
+        self.slurm.back(host)
+        self.wait_resumed(1)
+        self.assert_one_run()
+        self.end(job)
+
+    def test_a_host_that_crashes(self):
+        """Slurm starts the job again, once it has noticed."""
+        self.crashes("n2")
+
+    def test_the_tuners_host_crashes(self):
+        self.crashes("n1")
+
+
+class Script(Case):
+    """The batch script, without Slurm: its programs are played."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("config.json", fixed("mlr"))
+        self.bin = self.folder / "bin"
+        self.bin.mkdir()
+        self.env["PATH"] = f"{self.bin}:{os.environ['PATH']}"
+
+    def play(self, name, script):
+        path = self.write(f"bin/{name}", f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return path
+
+    def submit(self, *words):
+        return self.mltune("submit", "config.json", "--launcher", "slurm",
+                           *words)
+
+    def in_job(self, mltune, **env):
+        """The script as Slurm would start it, with @mltune for mltune."""
+        done = self.submit("--print", "--nodes", "3")
+        self.assert_code(done, 0)
+        script = re.sub(r"(?m)^mltune=.*$", f"mltune='{mltune}'", done.out)
+        self.write("job.sh", script)
+        return subprocess.Popen(
+            ["sh", "job.sh"], stdin=subprocess.DEVNULL, text=True,
+            env={**self.env, "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "3",
+                 **env}, cwd=self.folder, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+
+    def test_the_configuration_is_run(self):
+        """As it stands, on as many nodes as there are hosts."""
+        tool = self.play("tool", 'echo "$@"; cat')
+        done = self.finish(self.in_job(tool))
+        self.assert_code(done, 0)
+        first, _, text = done.out.partition("\n")
+        self.assertIn("run - --state ", first)
+        self.assertIn("cluster.launcher=slurm", first)
+        self.assertIn("cluster.nodes=3", first)
+        self.assertEqual(json.loads(text), fixed("mlr"))
+
+    def test_started_again_it_goes_on_with_its_run(self):
+        """With none to go on with, it begins."""
+        tool = self.play("tool", 'echo "$1"')
+        done = self.finish(self.in_job(tool, SLURM_RESTART_COUNT="1"))
+        self.assertEqual(done.out, "run\n")
+        self.write(".mltune/slurm/7.run", "digits-abcdef\n")
+        tool = self.play("tool", 'echo "$@"')
+        done = self.finish(self.in_job(tool, SLURM_RESTART_COUNT="1"))
+        self.assertIn("resume digits-abcdef --state ", done.out)
+        self.assertIn("cluster.nodes=3", done.out)
+        done = self.finish(self.in_job(tool))  # another job of that number
+        self.assertIn("run - ", done.out)
+
+    def test_an_interrupted_run_is_asked_for_again(self):
+        """Up to five times, and no other end is."""
+        self.play("scontrol", 'echo "scontrol $*"')
+        tool = self.play("tool", "exit 75")
+        done = self.finish(self.in_job(tool))
+        self.assert_code(done, 75)
+        self.assertEqual(done.out, "scontrol requeue 7\n")
+        done = self.finish(self.in_job(tool, SLURM_RESTART_COUNT="5"))
+        self.assert_code(done, 75)
+        self.assertEqual(done.out, "")
+        for code in 0, 1, 130, 143:
+            done = self.finish(self.in_job(self.play("tool", f"exit {code}")))
+            self.assert_code(done, code)
+            self.assertEqual(done.out, "")
+
+    def test_signals_to_the_script_are_mltunes(self):
+        """But SIGTERM, which Slurm sends to all processes of a job."""
+        tool = self.play("tool", "trap 'echo warned' USR1\n"
+                         "trap : TERM\n"
+                         "echo ready\nwhile :; do sleep 0.05; done")
+        job = self.in_job(tool)
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        job.send_signal(signal.SIGTERM)
+        job.send_signal(signal.SIGUSR1)
+        self.assertEqual(job.stdout.readline(), "warned\n")
+        os.kill(job.pid, signal.SIGUSR1)
+        self.assertEqual(job.stdout.readline(), "warned\n")
+        self.assertIsNone(job.poll())
+        self.end_all()
+        job.communicate(timeout=60)
+
+    def test_what_cannot_be_submitted(self):
+        """Said before anything is made."""
+        for words, says in (
+                (["--launcher", "pbs"], "expected slurm"),
+                (["--group", "a"], "--group is for a service"),
+                (["--nodes", "65"], "1 to 64"), (["--nodes", "0"], "1 to 64"),
+                (["--time", "soon!"], "--time"),
+                (["--sbatch", "mem"], "--sbatch")):
+            done = self.submit("--print", *words)
+            self.assert_code(done, 2)
+            self.assertIn(says, done.err)
+        done = self.mltune("submit", "config.json", "--time", "5")
+        self.assert_code(done, 2)
+        self.assertIn("--time needs --launcher slurm", done.err)
+        self.write("config.json", {"app": {"name": "none"}})
+        self.assert_code(self.submit("--print"), 78)
+        self.assert_code(self.submit(), 78)
+
+    def test_sbatch_that_does_not_take_it(self):
+        self.play("sbatch", "cat >/dev/null; echo 'invalid partition' >&2; "
+                  "exit 1")
+        done = self.submit("--partition", "none")
+        self.assert_code(done, 69)
+        self.assertIn("invalid partition", done.err)
+        self.assertIn("sbatch did not take the job", done.err)
+        self.play("sbatch", "exit 0")
+        done = self.submit()
+        self.assert_code(done, 69)
+        self.assertIn("named no job", done.err)
+        self.env["PATH"] = str(self.bin)
+        (self.bin / "sbatch").unlink()
+        done = self.submit()
+        self.assert_code(done, 69)
+        self.assertIn("`sbatch` is not on this machine", done.err)

@@ -48,18 +48,6 @@ static enum err finish(struct engine_words *w, bool failed,
 
 /* ---- ssh ----------------------------------------------------------------- */
 
-/* @word as a shell reads it back, whichever. */
-static void quote(struct text *t, const char *word)
-{
-    text_puts(t, "'");
-    for (; *word; word++)
-        if (*word == '\'')
-            text_puts(t, "'\\''");
-        else
-            text_add(t, word, 1);
-    text_puts(t, "'");
-}
-
 /* The far shell gets one line. */
 static char *line_of(char *const node[])
 {
@@ -68,7 +56,7 @@ static char *line_of(char *const node[])
     for (size_t i = 0; node[i]; i++) {
         if (i)
             text_puts(&t, " ");
-        quote(&t, node[i]);
+        text_shell_word(&t, node[i]);
     }
     return text_take(&t);
 }

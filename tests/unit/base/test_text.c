@@ -36,6 +36,19 @@ static void text_nothing_written_is_empty(void **state)
     mem_free(s);
 }
 
+/* What a shell would read otherwise stays as it is, quotes too. */
+static void text_shell_word_is_one_word(void **state)
+{
+    struct text t = {0};
+
+    (void)state;
+    text_shell_word(&t, "it's $HOME \\ `ls`");
+    text_puts(&t, " ");
+    text_shell_word(&t, "");
+    assert_string_equal(t.s, "'it'\\''s $HOME \\ `ls`' ''");
+    text_deinit(&t);
+}
+
 /* Whichever allocation fails, the text is either whole or refused. */
 static void text_allocation_failure_is_remembered(void **state)
 {
@@ -246,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_many_writes_give_one_text),
         cmocka_unit_test(text_nothing_written_is_empty),
+        cmocka_unit_test(text_shell_word_is_one_word),
         cmocka_unit_test(text_allocation_failure_is_remembered),
         cmocka_unit_test(text_is_utf8_by_rfc_3629),
         cmocka_unit_test(text_utf8_write_reads_back),
