@@ -8,6 +8,9 @@
 /* The folder of what a model needs of the data (ps/node/kept_io.h). */
 #define RUN_KEPT "kept"
 
+/* Beside it: which files the data were read from (ps/node/data_files_io.h). */
+#define RUN_KEPT_FILES "kept.json"
+
 /* What people wrote to it (cli/state/notes_file.h). */
 #define RUN_NOTES "notes.json"
 

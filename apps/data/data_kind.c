@@ -228,6 +228,7 @@ enum err data_kind_of_file(const char *path, enum data_kind *kind,
 
     if (err)
         return err;
+    data_stream_glance(s);
     err = data_stream_read(s, bytes, sizeof(bytes), &n, f);
     data_stream_close(s);
     if (err)

@@ -1,6 +1,8 @@
 #include "apps/formats/data_stream.h"
 
 #include "apps/formats/data_root.h"
+#include "base/crc32c.h"
+#include "base/files_read.h"
 #include "base/host/machine_io.h"
 #include "base/mem.h"
 
@@ -31,6 +33,9 @@ struct data_stream {
     size_t in_pos, in_len;
     uint64_t in_offset; /* of in[0] in the file */
     bool in_ended;
+    bool glance;       /* it is no part of the data */
+    uint32_t in_sum;   /* crc32c of what was read of the file so far */
+    uint64_t in_bytes; /* how much that is */
     uint64_t out_offset;
     enum codec codec;
     bool codec_open; /* z or x is initialised */
@@ -73,6 +78,8 @@ static enum err read_fd(struct data_stream *s, unsigned char *to, size_t cap,
     if (got < 0)
         return fault_errno(f, ERR_IO, errno, "read %s", s->name);
     *n = (size_t)got;
+    s->in_bytes += *n;
+    s->in_sum = crc32c(s->in_sum, to, *n);
     return ERR_OK;
 }
 
@@ -221,6 +228,8 @@ void data_stream_close(struct data_stream *s)
         inflateEnd(&s->z);
     if (s->codec_open && s->codec == CODEC_XZ)
         lzma_end(&s->x);
+    if (s->fd >= 0 && !s->glance)
+        files_read_note(s->name, s->in_bytes, s->in_sum);
     if (s->fd >= 0)
         close(s->fd);
     mem_free(s->room);
@@ -395,6 +404,11 @@ enum err data_stream_read(struct data_stream *s, void *buf, size_t cap,
     s->out_offset += total;
     *n = total;
     return ERR_OK;
+}
+
+void data_stream_glance(struct data_stream *s)
+{
+    s->glance = true;
 }
 
 size_t data_stream_portion(const struct data_stream *s, size_t most)

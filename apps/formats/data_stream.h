@@ -39,6 +39,10 @@ void data_stream_close(struct data_stream *s);
 enum err data_stream_read(struct data_stream *s, void *buf, size_t cap,
                           size_t *n, struct fault *f);
 
+/* The file is looked at only, to tell what it is: it does not count as one that
+ * the data were read from (base/files_read.h). */
+void data_stream_glance(struct data_stream *s);
+
 /* Bytes worth asking for at once: @most, or where fewer are left and that is
  * known (plain bytes in memory) one more than there are. 1 .. @most. */
 size_t data_stream_portion(const struct data_stream *s, size_t most);

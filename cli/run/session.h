@@ -21,6 +21,7 @@ struct session_options {
     const char *resume;  /* id of the run that goes on; NULL: a new one */
     bool reconfigured;   /* with another configuration than it had */
     bool from_beginning; /* where none of its snapshots can be used */
+    bool other_data;     /* it goes on whatever the data are */
     const char *state;   /* folder; made where it is missing */
     const char *out;     /* where the model goes; NULL: the run's folder */
     const char *id_file; /* where a new run's id is written; NULL: nowhere */

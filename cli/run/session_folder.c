@@ -238,6 +238,15 @@ static enum err recall_history(struct session *s, struct fault *f)
     return err;
 }
 
+/* What is loaded next counts as what the run began with. */
+static void forget_data(const struct session *s)
+{
+    char path[FILE_PATH_MAX];
+
+    if (file_join(path, s->folder.path, RUN_KEPT_FILES, NULL) == ERR_OK)
+        file_remove(path);
+}
+
 enum err session_make_folder(struct session *s, struct fault *f)
 {
     char path[FILE_PATH_MAX];
@@ -258,6 +267,8 @@ enum err session_make_folder(struct session *s, struct fault *f)
         err = file_join(path, s->folder.path, "config.json", f);
     if (!err && s->o->resume)
         err = recall_history(s, f);
+    if (!err && s->o->other_data)
+        forget_data(s);
     if (!err && (!s->o->resume || s->o->reconfigured))
         err = write_json(path, s->o->config, f);
     if (!err && !s->o->resume && s->o->given)

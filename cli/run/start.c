@@ -113,6 +113,7 @@ int start_run(const struct start_options *a, const struct run_config *c)
         .resume = a->resume,
         .reconfigured = a->reconfigured,
         .from_beginning = a->from_beginning,
+        .other_data = a->other_data,
         .state = a->state,
         .out = a->out,
         .id_file = a->id_file,

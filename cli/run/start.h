@@ -12,6 +12,7 @@ struct start_options {
     const char *resume;  /* id of the run that goes on; NULL: a new one */
     bool reconfigured;   /* the run that goes on: its configuration is new */
     bool from_beginning; /* where none of its snapshots can be used */
+    bool other_data;     /* the run that goes on: whatever the data are */
     const char *state;   /* folder */
     const char *out;     /* where the model goes; NULL: the run's folder */
     const char *id_file; /* where a new run's id is written; NULL: nowhere */

@@ -103,10 +103,10 @@ static bool is_blank(const char *folder)
 /* What a run has in its folder before its journal knows it. */
 static bool is_of_beginning(const char *name)
 {
-    static const char *const own[] = {"lock",         "log",       "url",
-                                      RUN_SOCKET,     "job.json",  "tuner.log",
-                                      "session.json", "snapshots", "checkpoint",
-                                      "config.json",  RUN_GIVEN,   RUN_KEPT};
+    static const char *const own[] = {
+        "lock",      "log",          "url",         RUN_SOCKET,   "job.json",
+        "tuner.log", "session.json", "snapshots",   "checkpoint", "config.json",
+        RUN_GIVEN,   RUN_KEPT,       RUN_KEPT_FILES};
     const size_t n = strlen(name);
 
     for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)

@@ -21,7 +21,7 @@
 struct resume_arguments {
     const char *state, *listen, *tls_cert, *tls_key;
     struct option_list sets;
-    bool json, from_beginning;
+    bool json, from_beginning, other_data;
 };
 
 static const char details[] =
@@ -86,6 +86,9 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
         {"from-beginning", 0, OPTION_FLAG, NULL,
          "begin anew where no snapshot can be used (else they are kept)",
          &a->from_beginning},
+        {"other-data", 0, OPTION_FLAG, NULL,
+         "go on where the data are not those it began with (else refused)",
+         &a->other_data},
         {"json", 0, OPTION_FLAG, NULL,
          "the result of the whole run as one JSON object, last line on stdout",
          &a->json},
@@ -198,6 +201,7 @@ static int resume(const struct resume_arguments *a,
     struct start_options start = {.resume = found->id,
                                   .reconfigured = a->sets.len > 0,
                                   .from_beginning = a->from_beginning,
+                                  .other_data = a->other_data,
                                   .state = a->state,
                                   .listen = a->listen,
                                   .tls_cert = a->tls_cert,

@@ -1,7 +1,9 @@
 /* Work that a node carries out: loading and saving, slices, snapshots, rows. */
 #include "ps/node/app_plugin_io.h"
+#include "ps/node/data_files_io.h"
 #include "ps/node/node_internal_io.h"
 
+#include "base/files_read.h"
 #include "base/host/confine_io.h"
 #include "base/json/json.h"
 #include "base/log.h"
@@ -18,10 +20,27 @@
 
 /* ---- slow operations ----------------------------------------------------- */
 
+/* Of several nodes the first looks whether the data are those that the run
+ * began with: they read the same ones. */
+static enum err check_data(const struct errand *e, struct fault *f)
+{
+    const struct file_read *file = NULL;
+    size_t n = 0;
+
+    if (!e->held.config.keep || ps_node(host_ps(e->host)) > 0)
+        return ERR_OK;
+    if (files_read_list(&file, &n) != ERR_OK)
+        return fault_set(f, ERR_NOMEM, "no memory for the list of data files");
+    return data_files_check(e->held.config.keep, file, n, f);
+}
+
 static void load(struct errand *e, struct fault *f)
 {
-    if (host_open(&e->config, &e->host, f) == ERR_OK && e->held.config.keep)
+    files_read_begin();
+    if (host_open(&e->config, &e->host, f) == ERR_OK &&
+        check_data(e, f) == ERR_OK && e->held.config.keep)
         host_keep(e->host, e->held.config.keep);
+    files_read_end();
 }
 
 static void run_errand(void *arg)

@@ -293,14 +293,14 @@ class Resume(Case):
         folder = state / "runs" / run / "snapshots"
         there = sorted(os.listdir(folder))
         self.write("table.csv", table("red", "green", "blue", "grey"))
-        done = self.mltune("resume", run, "--json")
+        done = self.mltune("resume", run, "--json", "--other-data")
         self.assert_code(done, 78)
         self.assertEqual(done.result["reason"], "changed")
         self.assertEqual(sorted(os.listdir(folder)), there)
         self.write("table.csv", table("red", "green", "blue"))
         os.rename(folder, self.folder / "away")
         folder.mkdir()
-        done = self.mltune("resume", run, "--json")
+        done = self.mltune("resume", run, "--json", "--other-data")
         self.assert_code(done, 75)
         self.assertEqual(done.result["reason"], "restore_failed")
         self.assertIn("--from-beginning", done.err)
@@ -600,6 +600,50 @@ class Resume(Case):
         self.assertIsNone(process.poll())
         process.send_signal(signal.SIGINT)
         self.assert_code(self.finish(process), 130)
+        self.assert_nothing_left()
+
+    def test_other_data_of_the_same_shape_are_refused(self):
+        """Nobody would see that the run goes on with them. Who wants that says
+        so, once."""
+        def table(shift):
+            return "a,b,y\n" + "".join(
+                f"{i % 7},{(i + shift) % 5},{i % 2}\n" for i in range(4000))
+        config = endless_config()
+        config["app"] = {"name": "mlr", "data": "data", "test_fraction": 0.1}
+        (self.folder / "data").mkdir()
+        self.write("data/table.csv", table(0))
+        run = self.interrupted(config)
+        state = self.folder / ".mltune"
+        snapshots = sorted(os.listdir(state / "runs" / run / "snapshots"))
+
+        def goes_on(*words):
+            resumed = len(Journal(state, run).of("run_resumed"))
+            process = self.start("resume", run, "--json", *words)
+            self.wait_until(lambda: len(Journal(state, run).of(
+                "run_resumed")) > resumed, "the run to go on")
+            process.send_signal(signal.SIGINT)
+            self.assert_code(self.finish(process), 130)
+
+        self.write("data/README", "no data, and of no account")
+        os.utime(self.folder / "data/table.csv", (1, 1))
+        goes_on()
+        self.write("data/table.csv", table(1))
+        snapshots = sorted(os.listdir(state / "runs" / run / "snapshots"))
+        refused = self.mltune("resume", run, "--json")
+        self.assert_code(refused, 78)
+        self.assertEqual(refused.result["reason"], "load_failed")
+        self.assertIn("table.csv has other content", refused.err)
+        self.assertIn("--other-data", refused.err)
+        self.assertEqual(
+            sorted(os.listdir(state / "runs" / run / "snapshots")), snapshots)
+        goes_on("--other-data")
+        goes_on()
+        # A run that is older than the list of its files.
+        (state / "runs" / run / "kept.json").unlink()
+        self.write("data/table.csv", table(2))
+        goes_on()
+        self.write("data/table.csv", table(1))
+        self.assert_code(self.mltune("resume", run), 78)
         self.assert_nothing_left()
 
     def test_missing_and_changed_data_are_refused(self):
