@@ -47,7 +47,19 @@ static enum err check(const struct slurm_job *job, struct fault *f)
 
 /* ---- what sbatch reads --------------------------------------------------- */
 
-/* sbatch reads words as a shell would: quotes, and \ before what is meant. */
+/* sbatch reads words as a shell would: quotes, and \ before what is meant. In
+ * @patterns, names of files, a % is the beginning of one. */
+static void add_quoted(struct text *t, const char *value, bool patterns)
+{
+    for (; *value; value++) {
+        if (*value == '"' || *value == '\\')
+            text_puts(t, "\\");
+        if (*value == '%' && patterns)
+            text_puts(t, "%");
+        text_add(t, value, 1);
+    }
+}
+
 static void add_value(struct text *t, const char *value)
 {
     if (is_plain(value)) {
@@ -55,11 +67,7 @@ static void add_value(struct text *t, const char *value)
         return;
     }
     text_puts(t, "\"");
-    for (; *value; value++) {
-        if (*value == '"' || *value == '\\')
-            text_puts(t, "\\");
-        text_add(t, value, 1);
-    }
+    add_quoted(t, value, false);
     text_puts(t, "\"");
 }
 
@@ -70,22 +78,11 @@ static void add_option(struct text *t, const char *name, const char *value)
     text_puts(t, "\n");
 }
 
-/* A % is the beginning of a pattern there. */
 static void add_log(struct text *t, const char *state)
 {
-    struct text path = {0};
-
-    for (; *state; state++)
-        if (*state == '%')
-            text_puts(&path, "%%");
-        else
-            text_add(&path, state, 1);
-    text_puts(&path, "/slurm/%j.log");
-    if (text_lost(&path))
-        t->no_memory = true;
-    else
-        add_option(t, "output", path.s);
-    text_deinit(&path);
+    text_puts(t, "#SBATCH --output=\"");
+    add_quoted(t, state, true);
+    text_puts(t, "/slurm/%j.log\"\n");
 }
 
 static void add_more(struct text *t, const struct option_list *more)

@@ -232,7 +232,7 @@ int submit_slurm(const struct submit_slurm *s)
     } else if (code == EXIT_DONE && s->print) {
         code = console_text(text_take(&script));
     } else if (code == EXIT_DONE) {
-        code = submit(s, &p, script.s);
+        code = submit(s, &p, text_so_far(&script));
     }
     text_deinit(&script);
     parts_deinit(&p);
