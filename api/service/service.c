@@ -121,6 +121,30 @@ bool service_respond(struct view *view, const char *method, const char *target,
     return service_respond_to(view, NULL, method, target, out);
 }
 
+/* Whether the answer would leave out what is yet to come: all runs are asked
+ * for, or one that is not there. @out says so. */
+static bool too_early(const struct route_call *call, struct response *out)
+{
+    const char *id;
+    bool known;
+
+    if (!view_is_filling(call->view))
+        return false;
+    if (takes_run(call->route)) {
+        id = route_arg(call, "run")->text;
+        view_lock(call->view);
+        known = id && view_run_find(call->view, id);
+        view_unlock(call->view);
+        if (known)
+            return false;
+    } else if (strcmp(call->route->path, "/runs") != 0) {
+        return false;
+    }
+    response_problem(out, 503, "not_ready", NULL,
+                     "the service reads its runs; try again");
+    return true;
+}
+
 /* False: the run has to answer. */
 static bool answer(struct view *view, const struct asker *by,
                    const char *method, const struct request *req,
@@ -133,7 +157,7 @@ static bool answer(struct view *view, const struct asker *by,
     if (!route_match(routes, n, view, method, req, &call, out))
         return true;
     call.by = by;
-    return route_answer(&call, out);
+    return too_early(&call, out) || route_answer(&call, out);
 }
 
 bool service_respond_to(struct view *view, const struct asker *by,

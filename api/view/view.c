@@ -18,6 +18,7 @@ struct view {
     uint64_t wakes;
     _Atomic uint64_t version;
     const char *_Atomic not_ready;
+    atomic_bool filling;
     char *_Atomic text[VIEW_TEXTS]; /* owned; NULL: not asked for yet */
 };
 
@@ -34,6 +35,7 @@ enum err view_new(const struct view_options *options, struct view **out)
     pthread_mutex_init(&v->lock, NULL);
     atomic_init(&v->version, 1);
     atomic_init(&v->not_ready, NULL);
+    atomic_init(&v->filling, false);
     for (size_t i = 0; i < VIEW_TEXTS; i++)
         atomic_init(&v->text[i], NULL);
     *out = v;
@@ -364,6 +366,17 @@ void view_set_ready(struct view *v, const char *why_not)
 const char *view_not_ready(const struct view *v)
 {
     return atomic_load(&v->not_ready);
+}
+
+void view_set_filling(struct view *v, bool filling)
+{
+    atomic_store(&v->filling, filling);
+    view_changed(v);
+}
+
+bool view_is_filling(const struct view *v)
+{
+    return atomic_load(&v->filling);
 }
 
 const struct view_run *view_run_at(const struct view *v, size_t index)

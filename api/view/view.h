@@ -175,6 +175,11 @@ uint64_t view_version(const struct view *v);
 void view_set_ready(struct view *v, const char *why_not);
 const char *view_not_ready(const struct view *v);
 
+/* Whether runs are yet to be added, as while a service reads those of its
+ * folder: one that is not there may come. Not as from the start. Any thread. */
+void view_set_filling(struct view *v, bool filling);
+bool view_is_filling(const struct view *v);
+
 /* Under the lock: runs in the order of addition; NULL past the last. */
 const struct view_run *view_run_at(const struct view *v, size_t index);
 

@@ -62,7 +62,8 @@ function wantToken() {
 function answered(ok, error, over) {
   if (ok) return Date.now() > said ? notice("") : undefined;
   if (error instanceof Refused && error.status === 401) return wantToken();
-  if (error instanceof Refused) return notice(error.status === 404 ? error.message
+  // It is asked again: a service that begins reads its runs first.
+  if (error instanceof Refused) return notice(error.status === 404 || error.code === "not_ready" ? error.message
     : "The server refuses: " + error.message);
   if (!(error instanceof Unreachable)) {
     console.error(error);
@@ -130,7 +131,7 @@ setTheme(localStorage.getItem("mltune-theme") || "auto");
 account($("who"), say, () => live?.now());
 get("/version").then((v) => put($("version"), v.name + " " + v.version)).catch(() => {});
 
-// A server with one run shows that one.
+// A server with one run shows that one; a service that reads its runs shows all.
 async function begin() {
   if (location.hash.length <= 2) {
     const {runs} = await get("/runs", {page_size: 2}).catch(() => ({runs: []}));

@@ -313,6 +313,7 @@ static enum err make_view(struct service *s, struct fault *f)
     if (err)
         return fault_set(f, err, "%s", err_text(err));
     view_set_ready(s->view, "the service reads its runs");
+    view_set_filling(s->view, true);
     return ERR_OK;
 }
 
@@ -456,6 +457,7 @@ static int serve(struct service *s)
                              .desk = s->desk,
                              .signal_fd = s->signal_fd};
     greet(s);
+    view_set_filling(s->view, false);
     view_set_ready(s->view, NULL);
     notify_say(&s->notify, "READY=1");
     number = supervisor_run(v);

@@ -52,6 +52,18 @@ async function unknownRun(page) {
   assert.ok(await page.locator("#notice").isHidden());
 }
 
+// A service that begins reads its runs first: the page waits, and says that none is missing.
+async function notReadYet(page) {
+  let asked = 0;
+  const early = (path) => path.startsWith("/runs") && asked++ < 2
+    ? {refused: 503, code: "not_ready", detail: "the service reads its runs; try again"} : api(path);
+  await openPage(page, "http://early.test", early, "#/run/new-1");
+  await page.locator("#notice", {hasText: /^the service reads its runs; try again/}).waitFor();
+  assert.strictEqual(await page.getByRole("heading", {name: "no such run"}).count(), 0);
+  await page.getByRole("heading", {name: "new", exact: true}).waitFor();
+  await page.locator("#notice").waitFor({state: "hidden"});
+}
+
 async function searching(page) {
   await page.getByText("searching: no setting is in use yet").waitFor();
   await page.getByText("nothing but trials so far").waitFor();
@@ -125,6 +137,12 @@ tell(async (browser, page, faults) => {
   await unknownRun(page);
   assert.ok(faults.every((f) => QUIET.test(f)), faults.join("\n"));
   await page.close(); // it would ask for that run again
+  faults.length = 0;
+  const early = await browser.newPage();
+  watch(early, faults);
+  await notReadYet(early);
+  assert.ok(faults.every((f) => / 503 /.test(f)), faults.join("\n")); // the browser's own word
+  await early.close();
   faults.length = 0;
   const other = await browser.newPage();
   watch(other, faults);

@@ -702,6 +702,30 @@ static void about_answers_at_both_places(void **state)
     json_decref(json);
 }
 
+/* While a service reads its runs a list of some is no answer, nor is it one
+ * that a run is not there; of those that are there all is told. */
+static void runs_that_may_come_are_waited_for(void **state)
+{
+    static const char *const early[] = {
+        "/api/v1/runs", "/api/v1/runs/run-9", "/api/v1/runs/run-9/trials",
+        "/api/v1/runs/run-9/events?after=0", "/api/v1/tables"};
+    struct http_fixture *x = *state;
+    json_t *json;
+
+    view_set_filling(x->view, true);
+    for (size_t i = 0; i < sizeof(early) / sizeof(*early); i++) {
+        json = http_fixture_get(x->view, early[i], 503);
+        assert_string_equal(text_at(json, "/code"), "not_ready");
+        json_decref(json);
+    }
+    json_decref(http_fixture_get(x->view, RUN, 200));
+    json_decref(http_fixture_get(x->view, "/api/v1/version", 200));
+    json_decref(http_fixture_get(x->view, "/api/v1/runs/run-9/nothing", 404));
+    view_set_filling(x->view, false);
+    json_decref(http_fixture_get(x->view, "/api/v1/runs/run-9", 404));
+    json_decref(http_fixture_get(x->view, "/api/v1/runs", 200));
+}
+
 /* Entries of the registry are listed with the schema of its settings, page by
  * page; without a registry the lists are empty and there is no schema. */
 static void about_lists_the_registry(void **state)
@@ -1164,6 +1188,7 @@ int main(void)
         WITH(parameters_bad_are_all_listed),
         WITH(parameters_malformed_are_400),
         WITH(about_answers_at_both_places),
+        WITH(runs_that_may_come_are_waited_for),
         WITH(about_lists_the_registry),
         WITH(index_lists_routes_that_answer),
         WITH(page_has_no_other_files),
