@@ -131,10 +131,7 @@ class Launcher(SlurmCase):
         self.assert_nodes_gone()
 
 
-class Submitted(SlurmCase):
-    """`mltune submit --launcher slurm`: batch jobs."""
-
-    SILENCE_S = 10
+class BatchCase(SlurmCase):
     LONG_S = 240  # a job that begins, on a machine at work
 
     def submit(self, config, *words):
@@ -161,33 +158,14 @@ class Submitted(SlurmCase):
             raise AssertionError(f"{e}: it is {self.slurm.state(job)}\n"
                                  f"{self.words_in_log()}") from e
 
+    def start_again(self, job):
+        self.wait_state(job, "PENDING")
+        self.wait_until(lambda: self.slurm.start_again(job),
+                        "the job to be let start", self.LONG_S)
+
     def show(self, name, state=".mltune"):
         done = self.mltune("show", name, "--json", "--state", state)
         return done.result if done.code == 0 else {}
-
-    def same_as_local(self, app):
-        here = fixed(app)
-        here["cluster"] = {"workers": 1, "nodes": 2}
-        one = self.run_config(here, "--json", "--state", "here")
-        self.assert_code(one, 0)
-        config = self.far_config(fixed(app), nodes=2)
-        del config["cluster"]["launcher"], config["cluster"]["command"]
-        job = self.submit(config, "--state", "a place")
-        self.wait_state(job, "COMPLETED")
-        there = self.show(config["name"], "a place")
-        self.assertEqual(there["status"], "finished", self.words_in_log())
-        self.assertEqual(self.tables(one.result["model"]),
-                         self.tables(there["model"]))
-        self.assertEqual(one.result["clocks"], there["clocks"])
-        self.assert_nodes_gone()
-
-    def test_mf_is_the_same_to_the_last_bit(self):
-        """What the configuration says for this machine is a batch job as it
-        stands; folders may have spaces."""
-        self.same_as_local("mf")
-
-    def test_nn_is_the_same_to_the_last_bit(self):
-        self.same_as_local("nn")
 
     def begin(self):
         """Submits a run without end, and waits for its first snapshot."""
@@ -238,17 +216,47 @@ class Submitted(SlurmCase):
         self.assertEqual(self.show("endless")["status"], "interrupted")
         self.assert_all_gone()
 
+
+class Submitted(BatchCase):
+    """`mltune submit --launcher slurm`: batch jobs."""
+
+    def same_as_local(self, app):
+        here = fixed(app)
+        here["cluster"] = {"workers": 1, "nodes": 2}
+        one = self.run_config(here, "--json", "--state", "here")
+        self.assert_code(one, 0)
+        config = self.far_config(fixed(app), nodes=2)
+        del config["cluster"]["launcher"], config["cluster"]["command"]
+        job = self.submit(config, "--state", "a place")
+        self.wait_state(job, "COMPLETED")
+        there = self.show(config["name"], "a place")
+        self.assertEqual(there["status"], "finished", self.words_in_log())
+        self.assertEqual(self.tables(one.result["model"]),
+                         self.tables(there["model"]))
+        self.assertEqual(one.result["clocks"], there["clocks"])
+        self.assert_nodes_gone()
+
+    def test_mf_is_the_same_to_the_last_bit(self):
+        """What the configuration says for this machine is a batch job as it
+        stands; folders may have spaces."""
+        self.same_as_local("mf")
+
+    def test_nn_is_the_same_to_the_last_bit(self):
+        self.same_as_local("nn")
+
     def test_what_is_started_again_goes_on(self):
         """scontrol requeue; and once more, with one host instead of two. A
         warning writes a snapshot and ends nothing."""
         job = self.begin()
         self.slurm.ask("scontrol", "requeue", job)
+        self.start_again(job)
         self.wait_resumed(1)
         self.assertEqual(len(self.nodes()), len(NODES))
         self.slurm.ask("scontrol", "requeuehold", job)
         self.wait_state(job, "PENDING")
         self.slurm.ask("scontrol", "update", f"JobId={job}", "NumNodes=1-1")
         self.slurm.ask("scontrol", "release", job)
+        self.start_again(job)
         self.wait_resumed(2)
         self.assertEqual(len(self.nodes()), 1)
         self.assert_one_run()
@@ -260,17 +268,24 @@ class Submitted(SlurmCase):
         self.wait_state(job, "CANCELLED")
         self.assert_all_gone()
 
+
+class Crashes(BatchCase):
+    """Slurm starts the job again, once it has noticed, or the job asks for
+    it."""
+
+    SILENCE_S = 20
+
     def crashes(self, host):
         job = self.begin()
         self.slurm.crash(host)
         self.wait_state(job, "PENDING")
         self.slurm.back(host)
+        self.start_again(job)
         self.wait_resumed(1)
         self.assert_one_run()
         self.end(job)
 
     def test_a_host_that_crashes(self):
-        """Slurm starts the job again, once it has noticed."""
         self.crashes("n2")
 
     def test_the_tuners_host_crashes(self):
