@@ -194,10 +194,11 @@ MLT_API int mlt_loop_run(struct mlt_loop *loop, mlt_loop_body *body, void *arg);
 /* The same within mlt_ps_run, or an application's clock: called by all workers,
  * each with the same loop and body. Ends the clock (mlt_clock), with buffered
  * updates one or more a step. Where a worker does not come, but returns from
- * its work, or ends its clock (bsp): an error for all, and mlt_ps_model_error
- * names worker and loop, on the node that found it. Without barriers a worker
- * that goes on to later clocks instead is not found before its work is over:
- * one that then reads what waits for a worker in the pass (ssp) waits for ever.
+ * its work, ends its clock (bsp), or begins a pass of another loop: an error
+ * for all, and mlt_ps_model_error names worker and loop, on the node that found
+ * it. Without barriers a worker that goes on to later clocks instead is not
+ * found before its work is over: one that then reads what waits for a worker in
+ * the pass (ssp) waits for ever.
  */
 MLT_API int mlt_loop_pass(struct mlt_worker *w, struct mlt_loop *loop,
                           mlt_loop_body *body, void *arg);

@@ -237,7 +237,7 @@ static bool is_first(const struct loop_run *r)
 /* All workers of this node are here; and all nodes. */
 static int meet_nodes(const struct loop_run *r, unsigned first, unsigned n)
 {
-    int err = runtime_meet_for_pass(r->worker, r->loop->name);
+    int err = runtime_meet_for_pass(r->worker, r->loop->name, first, n);
 
     if (err || !r->loop->travel)
         return err;

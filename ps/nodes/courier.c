@@ -144,7 +144,8 @@ enum err courier_begin(struct courier *c, const struct courier_pass *pass,
         if (n->said == c->op && !err)
             err = check_alike(c, i, fault);
     }
-    begin_if_all_have(c);
+    if (!err)
+        begin_if_all_have(c);
     return err;
 }
 

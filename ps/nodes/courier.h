@@ -93,7 +93,8 @@ void courier_enter_slice(struct courier *c, uint64_t slice);
 
 /* The slice's next pass. @pass and what it points to are borrowed until
  * courier_end or courier_forget. Errors: ERR_PROTO, in words: another node has
- * begun a pass of another loop. */
+ * begun a pass of another loop, which is told that this one begins, and nothing
+ * more. */
 enum err courier_begin(struct courier *c, const struct courier_pass *pass,
                        struct fault *fault);
 

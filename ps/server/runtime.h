@@ -26,10 +26,13 @@ int runtime_meet(struct mlt_worker *w);
 void runtime_meet_surely(struct mlt_worker *w);
 
 /* As runtime_meet, for what not all workers may come to, since users call it.
- * Who comes for the end of a clock, or is back from its work for good, keeps
- * those who wait for the pass of a loop waiting for ever: the run fails then,
- * for all, and words (ps_model_error, the log) name worker and loop. */
-int runtime_meet_for_pass(struct mlt_worker *w, const char *loop);
+ * Who comes for the end of a clock, for a pass of another loop or of other
+ * steps (loops are told apart by where @loop, their name, lies), or is back
+ * from its work for good, keeps those who wait for the pass of a loop waiting
+ * for ever: the run fails then, for all, and words (ps_model_error, the log)
+ * name worker and loop. */
+int runtime_meet_for_pass(struct mlt_worker *w, const char *loop,
+                          unsigned first, unsigned n);
 int runtime_meet_for_clock(struct mlt_worker *w);
 /* Over several nodes, under barriers, clocks end elsewhere: before @w waits for
  * the end of one, so that the same is found. ERR_CANCELED: the run fails. */

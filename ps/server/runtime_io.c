@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -178,6 +179,42 @@ static void fail_pass(const struct mlt_worker *absent,
     runtime_pass_missed(ps, &f);
 }
 
+/* What is said first was stored before. */
+static bool is_other_pass(const struct mlt_worker *a,
+                          const struct mlt_worker *b)
+{
+    return atomic_load(&a->pass) != atomic_load(&b->pass) ||
+           atomic_load(&a->steps) != atomic_load(&b->steps);
+}
+
+static void steps_text(const struct mlt_worker *w, char *out, size_t size)
+{
+    uint64_t steps = atomic_load(&w->steps);
+    unsigned first = (unsigned)(steps >> 32), n = (unsigned)steps;
+
+    if (n == 1)
+        snprintf(out, size, "step %u of loop %s", first, atomic_load(&w->pass));
+    else
+        snprintf(out, size, "steps %u to %u of loop %s", first, first + n - 1,
+                 atomic_load(&w->pass));
+}
+
+/* Both wait, and each for what the other does not come to. */
+static void fail_passes(const struct mlt_worker *w,
+                        const struct mlt_worker *other)
+{
+    char own[128], others[128];
+    struct fault f;
+
+    steps_text(w, own, sizeof(own));
+    steps_text(other, others, sizeof(others));
+    fault_set(&f, ERR_APP,
+              "worker %u begins %s, and worker %u %s: all workers call the "
+              "same passes, in the same order",
+              w->number, own, other->number, others);
+    runtime_pass_missed(w->ps, &f);
+}
+
 /* Whether all can come; else the run has failed. */
 static bool none_waits_for_pass(struct mlt_worker *w)
 {
@@ -217,14 +254,16 @@ int runtime_say_clock(struct mlt_worker *w)
     return ERR_OK;
 }
 
-int runtime_meet_for_pass(struct mlt_worker *w, const char *loop)
+int runtime_meet_for_pass(struct mlt_worker *w, const char *loop,
+                          unsigned first, unsigned n)
 {
     struct mlt_ps *ps = w->ps;
 
-    assert(loop);
+    assert(loop && n >= 1);
     if (!atomic_load(&ps->has_passes))
         atomic_store(&ps->has_passes, true);
     atomic_store(&w->pass, loop);
+    atomic_store(&w->steps, (uint64_t)first << 32 | n);
     say_why(w, MEETS_PASS);
     for (unsigned i = 0; i < ps->shape.workers; i++) {
         const struct mlt_worker *other = &ps->shape.worker[i];
@@ -232,6 +271,10 @@ int runtime_meet_for_pass(struct mlt_worker *w, const char *loop)
         if (is_back(other) || comes_for(other, w, MEETS_CLOCK) ||
             atomic_load(&other->ending) > w->clocks) {
             fail_pass(other, w);
+            return ERR_CANCELED;
+        }
+        if (comes_for(other, w, MEETS_PASS) && is_other_pass(other, w)) {
+            fail_passes(w, other);
             return ERR_CANCELED;
         }
     }

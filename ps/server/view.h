@@ -126,6 +126,7 @@ struct mlt_worker {
     _Atomic uint64_t ending; /* clocks that it has ended, or ends now; 0 where
                               * runtime_say_clock is not asked */
     _Atomic(const char *) pass;
+    _Atomic uint64_t steps;   /* of it: first << 32 | how many */
     _Atomic double task_s;    /* mean work time of its clocks in this run, where
                                * somebody may ask; else 0 */
     struct stripe shard_lock; /* making this shard's chunks private */

@@ -42,8 +42,10 @@ int comm_carry_begin(struct peers *p, struct mlt_worker *w,
     comm_lock(c);
     err = comm_run_error(c);
     if (!err) {
-        if (courier_begin(c->courier, pass, &fault) != ERR_OK)
+        if (courier_begin(c->courier, pass, &fault) != ERR_OK) {
+            comm_pump(c); /* so that the other sees what differs, too */
             comm_break(c, ERR_NODE, "%s", fault.text);
+        }
         comm_say(c);
     }
     while (!err && !(err = comm_run_error(c)) &&

@@ -383,6 +383,59 @@ static void loop_names_who_does_not_come(void **state)
     assert_int_equal(lines, 11 * ABSENCES);
 }
 
+struct differing {
+    struct mlt_loop *loop[2];
+    bool steps;
+};
+
+/* Each worker another loop; or another step. */
+static int differing_pass(struct mlt_worker *w, void *arg)
+{
+    struct differing *d = arg;
+    unsigned i = mlt_worker_index(w);
+
+    return d->steps ? mlt_loop_step(w, d->loop[0], i, idle_body, NULL)
+                    : mlt_loop_pass(w, d->loop[i], idle_body, NULL);
+}
+
+/* Workers that begin different passes would wait for each other for ever: the
+ * run ends, and names both. */
+static void loop_names_passes_that_differ(void **state)
+{
+    struct mlt_ps *ps = small_ps(2);
+    struct mlt_loop_options o = small_options();
+    struct differing d = {.steps = false};
+    struct mlt_error err;
+
+    (void)state;
+    d.loop[0] = loop_fixture_new(ps, &o);
+    o.name = "other";
+    d.loop[1] = loop_fixture_new(ps, &o);
+    fixture_start(ps);
+    for (unsigned i = 1; i <= ABSENCES; i++) {
+        d.steps = i % 2;
+        assert_int_equal(ps_fork(ps, i, 0, BRANCH_TRAINING), ERR_OK);
+        assert_int_equal(ps_activate(ps, i), ERR_OK);
+        assert_int_equal(mlt_ps_run(ps, differing_pass, &d), ERR_APP);
+        assert_int_equal(mlt_ps_model_error(ps, &err), ERR_APP);
+        assert_true(strstr(err.text, "worker 0 begins ") ||
+                    strstr(err.text, "worker 1 begins "));
+        if (d.steps) {
+            assert_non_null(strstr(err.text, "step 0 of loop mf"));
+            assert_non_null(strstr(err.text, "step 1 of loop mf"));
+        } else {
+            assert_non_null(strstr(err.text, "steps 0 to 3 of loop mf"));
+            assert_non_null(strstr(err.text, "steps 0 to 3 of loop other"));
+        }
+        assert_int_equal(ps_activate(ps, 0), ERR_OK);
+        assert_int_equal(ps_drop(ps, i), ERR_OK);
+    }
+    assert_int_equal(mlt_loop_run(d.loop[0], idle_body, NULL), 0);
+    for (unsigned i = 0; i < 2; i++)
+        mlt_loop_free(d.loop[i]);
+    mlt_ps_free(ps);
+}
+
 struct canceling {
     struct mlt_ps *ps;
     _Atomic unsigned blocks[2];
@@ -572,6 +625,7 @@ int main(void)
         cmocka_unit_test(loop_without_memory_leaves_nothing),
         cmocka_unit_test(loop_ends_with_the_bodys_error),
         cmocka_unit_test(loop_names_who_does_not_come),
+        cmocka_unit_test(loop_names_passes_that_differ),
         cmocka_unit_test(loop_begins_no_part_of_a_run_that_is_over),
         cmocka_unit_test(loop_gives_no_body_a_row_that_is_not_there),
 #ifdef MLT_DEBUG /* others do not check it */

@@ -234,6 +234,7 @@ static void courier_refuses_another_loop(void **state)
     assert_int_equal(take(0, bytes, n, &fault), ERR_PROTO);
     assert_non_null(strstr(fault.text, "node 1 has begun another loop"));
     assert_false(courier_is_going(p.courier[0]));
+    assert_int_equal(next(1, bytes), 0); /* no rows */
 }
 
 /* What is left of a pass is forgotten with it, and frames that still come say
