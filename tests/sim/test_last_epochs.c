@@ -1,6 +1,6 @@
 /* The last epochs of a run. A cooldown that its time ends: killed within it, it
- * goes on with rates that fall. Results that are equal: nothing is thrown
- * away. */
+ * goes on with rates that fall; and they never rise. Results that are equal:
+ * nothing is thrown away. */
 #include "tests/sim/families.h"
 #include "tests/sim/sim.h"
 #include "tests/unit/fixture/check.h"
@@ -91,6 +91,51 @@ static void last_epochs_fall_after_a_resume(void **state)
     assert_int_equal(resumed, 6);
 }
 
+/* What an epoch takes changes all the time, and so does how many fit: the rate
+ * falls in a cooldown, or stays. The run's status says that it is one. */
+static void last_epochs_never_train_faster(void **state)
+{
+    unsigned cooled = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        struct sim_family f = timed();
+        json_t *journal = NULL;
+        struct sim_options o = {.journal = &journal};
+        struct sim_result r;
+        double rate = INFINITY;
+        bool told = false; /* the run's status: that it cools down */
+
+        f.name = "uneven";
+        f.cost_noise = 0.3;
+        f.hiccup = 0.02;
+        sim_run(&f, seed, &o, &r);
+        assert_false(r.hung);
+        for (size_t i = 0; i < json_array_size(journal); i++) {
+            struct record k;
+
+            assert_int_equal(
+                record_from_json(json_array_get(journal, i), &k, NULL), ERR_OK);
+            if (k.kind == RECORD_RUN_STATUS)
+                told = strstr(k.run_status.reason, "cooldown");
+            assert_true(k.kind != RECORD_EPOCH_ENDED ||
+                        !k.epoch_ended.surviving || told == (rate < INFINITY));
+            if (k.kind == RECORD_SETTING_CHOSEN) {
+                double now = json_number_value(
+                    json_object_get(k.setting_chosen.setting, "learning_rate"));
+                bool cools = strstr(k.setting_chosen.reason, "cooldown");
+
+                assert_true(!cools || now <= rate);
+                cooled += cools;
+                rate = cools ? now : INFINITY;
+            }
+            record_deinit(&k);
+        }
+        json_decref(journal);
+    }
+    assert_true(cooled > 80);
+}
+
 /* ---- equal results ------------------------------------------------------- */
 
 /* What was trained last, as of its latest epoch, and the best of all. */
@@ -162,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(last_epochs_fall_after_a_resume),
+        cmocka_unit_test(last_epochs_never_train_faster),
         cmocka_unit_test(last_epochs_of_equal_metric_are_kept),
     };
 

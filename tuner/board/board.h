@@ -95,6 +95,10 @@ struct record_limits board_limits(const struct board *c);
 void board_set_status(struct board *c, enum run_status status,
                       const char *reason);
 
+/* The same where the reason is another than that of the last record, too. */
+void board_renew_status(struct board *c, enum run_status status,
+                        const char *reason);
+
 /* The branch that is the run's present state: what an end or a snapshot takes.
  * A training or kept branch; 0 at first. */
 branch_id board_base(const struct board *c);

@@ -23,6 +23,7 @@ struct run {
 
     enum run_status status;
     enum run_status before_pause;
+    char why[RECORD_TEXT_MAX]; /* of that status */
 };
 
 /* ---- life ---------------------------------------------------------------- */
@@ -323,19 +324,33 @@ void run_take_beat(struct board *c, const struct msg_beat *beat, bool all)
 
 /* ---- how it stands ------------------------------------------------------- */
 
+static void record_status(struct board *c, const char *reason)
+{
+    struct record_run_status *r = board_record_run_status(c);
+
+    r->status = c->run->status;
+    snprintf(r->reason, sizeof(r->reason), "%s", reason);
+    snprintf(c->run->why, sizeof(c->run->why), "%s", reason);
+}
+
 void board_set_status(struct board *c, enum run_status status,
                       const char *reason)
 {
-    struct record_run_status *r;
-
     if (c->run->status == status)
         return;
     if (status == RUN_PAUSED)
         c->run->before_pause = c->run->status;
     c->run->status = status;
-    r = board_record_run_status(c);
-    r->status = status;
-    snprintf(r->reason, sizeof(r->reason), "%s", reason);
+    record_status(c, reason);
+}
+
+void board_renew_status(struct board *c, enum run_status status,
+                        const char *reason)
+{
+    if (c->run->status != status)
+        board_set_status(c, status, reason);
+    else if (strcmp(c->run->why, reason) != 0)
+        record_status(c, reason);
 }
 
 enum run_status run_status(const struct board *c)

@@ -43,7 +43,7 @@ void cooldown_begin(struct cooldown *d, const struct space *space,
     d->from = epochs;
     d->end = 0;
     d->rate = rate_of(space);
-    d->first = x->value[d->rate];
+    d->first = d->now = x->value[d->rate];
 }
 
 uint32_t cooldown_last(const struct cooldown *d, uint32_t epochs, uint32_t max)
@@ -87,8 +87,15 @@ struct setting cooldown_setting(const struct cooldown *d,
 
     assert(epochs >= d->from);
     if (d->from)
-        now.value[d->rate] = d->first * (1 - sqrt((done + 0.5) / length));
+        now.value[d->rate] =
+            fmin(d->first * (1 - sqrt((done + 0.5) / length)), d->now);
     return now;
+}
+
+void cooldown_takes(struct cooldown *d, const struct setting *x)
+{
+    if (d->from)
+        d->now = x->value[d->rate];
 }
 
 void cooldown_reset(struct cooldown *d)

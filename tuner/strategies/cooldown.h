@@ -21,6 +21,7 @@ struct cooldown {
     uint32_t end;  /* epoch that it ends with; 0: the run's last */
     int rate;      /* index of the learning rate */
     double first;  /* that it falls from */
+    double now;    /* that it has fallen to */
     bool due;      /* an epoch is over: the next one's rate is to be set */
 };
 
@@ -59,11 +60,15 @@ struct setting cooldown_before(const struct cooldown *d,
 
 /* @x, of before, as it is in the epoch after @epochs when the run ends with
  * epoch @max at the latest: with 1 - sqrt(p) of the rate, p being the part of
- * the cooldown that is over in the middle of that epoch. As it is where none
- * has begun. */
+ * the cooldown that is over in the middle of that epoch. Never more than it has
+ * fallen to, though @max may be later than was thought. As it is where none has
+ * begun. */
 struct setting cooldown_setting(const struct cooldown *d,
                                 const struct setting *x, uint32_t epochs,
                                 uint32_t max);
+
+/* @x is trained with from now on, in a cooldown or not. */
+void cooldown_takes(struct cooldown *d, const struct setting *x);
 
 /* Another setting was chosen: the next cooldown begins anew. */
 void cooldown_reset(struct cooldown *d);

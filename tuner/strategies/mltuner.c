@@ -249,7 +249,7 @@ static void take_up(struct mltuner *s, branch_id branch, const char *reason)
     assert(b && reason);
     board_set_base(c, branch);
     choice_record(c, b, reason);
-    board_set_status(c, RUN_TRAINING, reason);
+    board_renew_status(c, RUN_TRAINING, reason);
     s->phase = PHASE_TRAIN;
 }
 
@@ -590,6 +590,7 @@ static bool rate_set(struct mltuner *s)
         board_free(c, s->cooler, "refused");
     } else {
         begin_line_from_parent(s, s->cooler);
+        cooldown_takes(&s->cool, branch_setting(b));
         take_up(s, s->cooler, "the cooldown at the end of the run");
     }
     s->cooler = BRANCH_NONE;
@@ -939,6 +940,7 @@ static void go_on(struct mltuner *s)
         return;
     training_restore(&s->line, c, branch_number(b), s->resumed.epochs,
                      s->resumed.branch);
+    cooldown_takes(&s->cool, branch_setting(b));
     if (s->resumed.branch != 0)
         board_drop(c, s->resumed.branch, "the run goes on from it");
     if (s->resumed.phase == PHASE_TRAIN)

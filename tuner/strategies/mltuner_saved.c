@@ -21,6 +21,7 @@ struct saved_mltuner {
     struct plateau plateau;
     uint32_t cooling; /* epochs after which the cooldown began; 0: it has not */
     uint32_t cooled;  /* epoch that it ends with; 0: the run's last */
+    double fell_to;   /* the rate in it; 0: not known */
     double epoch_s;   /* that an epoch takes; 0: not known */
     json_t *barred;   /* owned: settings */
     json_t *setting;  /* owned: in use; NULL: before there was one */
@@ -54,6 +55,8 @@ static const struct json_field saved_fields[] = {
     {FIELD_OF(saved_mltuner, PART, plateau), .part = saved_plateau},
     {FIELD_OF(saved_mltuner, U32, cooling), .optional = true, .sparse = true},
     {FIELD_OF(saved_mltuner, U32, cooled), .optional = true, .sparse = true},
+    /* Snapshots may be older than it. */
+    {FIELD_OF(saved_mltuner, REAL, fell_to), .optional = true},
     {FIELD_OF(saved_mltuner, REAL, epoch_s), .optional = true},
     {FIELD_OF(saved_mltuner, ARRAY, barred)},
     {FIELD_OF(saved_mltuner, CUSTOM, setting), .custom = &setting_codec},
@@ -114,6 +117,7 @@ static json_t *to_json(const struct mltuner *s, const struct setting *setting)
         .plateau = s->plateau,
         .cooling = s->cool.from,
         .cooled = s->cool.end,
+        .fell_to = s->cool.from ? s->cool.now : 0,
         .epoch_s = board_trial_clocks(s->c) ? 0 : s->horizon.epoch_s,
         .barred = barred_to_json(s),
         .setting =
@@ -208,8 +212,10 @@ static enum err read_barred(struct mltuner *s, const json_t *a)
 }
 
 /* The rate falls from that of the setting, which is saved as it was before. */
-static enum err restore_cooldown(struct mltuner *s, uint32_t from, uint32_t end)
+static enum err restore_cooldown(struct mltuner *s,
+                                 const struct saved_mltuner *read)
 {
+    uint32_t from = read->cooling, end = read->cooled;
     const struct resumed *r = &s->resumed;
     const struct space *space = board_space(s->c);
 
@@ -218,6 +224,10 @@ static enum err restore_cooldown(struct mltuner *s, uint32_t from, uint32_t end)
         return ERR_FORMAT;
     cooldown_begin(&s->cool, space, from, &r->setting);
     s->cool.end = end;
+    if (!(read->fell_to >= 0 && read->fell_to <= s->cool.first))
+        return ERR_FORMAT;
+    if (read->fell_to > 0)
+        s->cool.now = read->fell_to;
     return ERR_OK;
 }
 
@@ -242,7 +252,7 @@ static enum err take_saved(struct mltuner *s, const struct saved_mltuner *read)
     else
         r->phase = PHASE_BEGIN;
     if (!err && read->cooling)
-        err = restore_cooldown(s, read->cooling, read->cooled);
+        err = restore_cooldown(s, read);
     return err ? err : read_barred(s, read->barred);
 }
 

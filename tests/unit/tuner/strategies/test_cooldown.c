@@ -125,6 +125,26 @@ static void cooldown_falls_to_nearly_nothing(void **state)
     expect_near(cooldown_before(&d, &y).value[1], y.value[1]);
 }
 
+/* What epochs take is estimated anew after each: where more of them fit than
+ * was thought the rate stays where it is until it would be there. */
+static void cooldown_never_rises(void **state)
+{
+    struct space space;
+    struct setting x, y;
+    struct cooldown d = {.share = 0.5};
+
+    (void)state;
+    space_of_text("{" DROPOUT ", " RATE_RANGE "}}", &space);
+    space_default(&space, &x);
+    cooldown_begin(&d, &space, 5, &x);
+    y = cooldown_setting(&d, &x, 8, 10);
+    cooldown_takes(&d, &y);
+    expect_near(cooldown_setting(&d, &x, 9, 30).value[1], y.value[1]);
+    assert_true(cooldown_setting(&d, &x, 28, 30).value[1] < y.value[1]);
+    y = cooldown_before(&d, &y);
+    expect_near(y.value[1], x.value[1]);
+}
+
 /* Without progress it takes its share of the epochs that are over, and no more
  * than are left. */
 static void cooldown_ends_a_run_without_progress(void **state)
@@ -181,6 +201,7 @@ int main(void)
         cmocka_unit_test(cooldown_takes_its_share),
         cmocka_unit_test(cooldown_may_begin_early),
         cmocka_unit_test(cooldown_falls_to_nearly_nothing),
+        cmocka_unit_test(cooldown_never_rises),
         cmocka_unit_test(cooldown_ends_a_run_without_progress),
         cmocka_unit_test(cooldown_without_gain_is_over_at_its_half),
     };
