@@ -66,6 +66,22 @@ class Cluster(Case):
         """Items' rows go from node to node and back; no table is shared."""
         self.same_on("mf", 2, 4, settings={"parallel": "loop"})
 
+    def test_mf_sends_for_rows_to_validate_together(self):
+        """Both tables are exclusive. 30,000 ratings, 16 at a time, were 1,750
+        frames of each node; now there are 300."""
+        config = fixed("mf")
+        config["app"] = {**APPS["mf"], "parallel": "loop", "test_fraction": 0.5,
+                         "data": "gen:ratings?users=900&items=700"
+                                 "&ratings=60000&rank=3"}
+        run = self.run_on(2, config)["run"]
+        shown = self.mltune("show", run, "--json", "--state", "s2").result
+        self.assertEqual(len(shown["node_list"]), 2)
+        for node in shown["node_list"]:
+            sent = node["traffic"]["frames_sent"]
+            self.assertGreater(sent, 0)
+            self.assertLess(sent, 900)
+        self.assert_nothing_left()
+
     def test_placed_rows_are_the_same_to_the_last_bit(self):
         """Rows that lie where they are touched, in models and when asked."""
         self.same_on("mf", 4, ps={"access": "place"})
