@@ -84,6 +84,7 @@ enum err settings_init(struct settings *s, const struct mlt_app_config *config,
     s->folder = config->folder;
     s->seed = config->seed;
     s->evaluate = config->evaluate != 0;
+    s->goes_on = config->goes_on != 0;
     s->model = config->evaluate ? config->model : NULL;
     s->predict = config->predict ? config->model : NULL;
     assert(!config->predict || (config->evaluate && config->model));

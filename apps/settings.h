@@ -23,6 +23,7 @@ struct settings {
     const char *folder;   /* borrowed */
     uint64_t seed;
     bool evaluate;
+    bool goes_on; /* the run began before */
     /* Borrowed: the model folder to evaluate or to predict with, or NULL. */
     const char *model;
     const char *predict; /* the same to predict, else NULL */

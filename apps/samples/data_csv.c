@@ -1042,13 +1042,14 @@ enum err csv_table_read(struct csv_table *t, struct data_stream *s,
 
 /* The labels are not what a newcomer takes for classes by mistake: all numbers,
  * and one no integer (scikit-learn's type_of_target calls such "continuous").
- * A model's are what they were. */
+ * A model's, and those of a run that goes on, are what they were. */
 static enum err check_classes(const struct csv_table *t, struct fault *f)
 {
     const struct csv_options *o = t->options;
     char text[CSV_EXCERPT_ROOM];
 
-    if (o->like || o->plain || t->classes_said || t->texts || !t->odd_file)
+    if (o->like || o->plain || o->goes_on || t->classes_said || t->texts ||
+        !t->odd_file)
         return ERR_OK;
     return fault_set(f, ERR_LIMIT,
                      "%s: line %" PRIu64 ", column %zu (the label): expected a "

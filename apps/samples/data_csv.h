@@ -43,7 +43,9 @@ struct csv_options {
     /* The columns are to be as these (borrowed; NULL: as found), whose
      * categories are all that there are: others are ENCODING_UNKNOWN. */
     const struct encoding *like;
-    bool plain; /* all columns are numbers, and none is missing */
+    bool goes_on; /* of a run that began before: classes that were taken then
+                   * are taken again, whatever they look like */
+    bool plain;   /* all columns are numbers, and none is missing */
     /* To predict: rows of @inputs values (0: no such thing), without labels.
      * Where @input_name [inputs] (borrowed, or NULL) and a header are there,
      * the columns of those names, wherever they are; others are passed over.

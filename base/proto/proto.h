@@ -84,6 +84,7 @@ struct msg_config {
     uint64_t seed;
     char *keep; /* owned, or NULL: the folder for what a model will need of the
                  * data; node 0 makes it */
+    uint32_t goes_on; /* 1: the run began before, with this configuration */
 };
 
 struct msg_fork {

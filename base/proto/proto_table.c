@@ -44,6 +44,7 @@ static const struct json_field config_fields[] = {
     {FIELD_OF(msg_config, STRING, folder)},
     {FIELD_OF(msg_config, U64, seed)},
     {FIELD_OF(msg_config, STRING, keep), .optional = true},
+    {FIELD_OF(msg_config, U32, goes_on), .optional = true, .sparse = true},
     {.name = NULL},
 };
 

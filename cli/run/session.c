@@ -509,6 +509,7 @@ static void run_loop(struct session *s)
     s->config.config.folder = (char *)s->o->folder;
     s->config.config.seed = s->o->tuner->seed;
     s->config.config.keep = s->o->program ? NULL : s->kept_dir;
+    s->config.config.goes_on = !s->o->program && history_started(&s->history);
     loop_run(&o, &s->result);
     log_event(LOG_INFO, "loop_ended",
               "status=%s reason=%s wall_s=%.3f cpu_s=%.3f cpu_share=%.4f",

@@ -96,6 +96,9 @@ struct mlt_app_config {
     /* 1: as evaluate, which is 1 too, but `predict` is called instead of
      * run_clock, and the data may lack what is to be predicted. */
     int predict;
+    /* Where @size reaches so far. 1: the run began before, with these settings,
+     * by an older program maybe: what was taken then is to be taken now. */
+    int goes_on;
 };
 
 /* A column of what an application predicts. */

@@ -338,6 +338,7 @@ static enum err open_app(struct host *h, const struct host_config *c,
         .memory_limit = memory,
         .model = c->evaluate,
         .predict = c->predict,
+        .goes_on = c->goes_on,
     };
     struct mlt_error e = {0};
     char *settings = NULL;

@@ -43,6 +43,7 @@ struct host_config {
                            * metric */
     const char *folder;   /* where relative paths start */
     uint64_t seed;
+    bool goes_on;  /* the run began before, with this configuration */
     uint32_t node; /* this node's number, of cluster.nodes */
     const char
         *meet; /* where they find each other (ps/wire/meet_io.h); NULL: one */

@@ -106,6 +106,7 @@ static enum err prepare_load(struct node_server *s, const struct msg_config *m,
                                      .config = e->held.config.config,
                                      .folder = e->held.config.folder,
                                      .seed = m->seed,
+                                     .goes_on = m->goes_on != 0,
                                      .node = s->o->node,
                                      .meet = s->o->meet,
                                      .listen = s->o->listen};

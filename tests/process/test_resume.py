@@ -1,5 +1,6 @@
 """Runs that were interrupted and go on: `mltune resume`, and nodes that are lost.
 Kills by the hundred: test_kills."""
+import contextlib
 import json
 import os
 import re
@@ -644,6 +645,33 @@ class Resume(Case):
         goes_on()
         self.write("data/table.csv", table(1))
         self.assert_code(self.mltune("resume", run), 78)
+        self.assert_nothing_left()
+
+    def test_classes_that_were_taken_are_taken(self):
+        """Before numbers such as 0.5 were refused as classes, runs began with
+        them: these go on. Such a one is made of one that says what they are."""
+        self.write("half.csv", "a,b,y\n" + "".join(
+            f"{i % 7},{i % 5},{i % 4 / 2}\n" for i in range(4000)))
+        config = endless_config()
+        config["app"] = {"name": "mlr", "data": "half.csv",
+                         "test_fraction": 0.1, "categories": ["y"]}
+        run = self.interrupted(config)
+        db = sqlite3.connect(self.folder / ".mltune/mltune.db")
+        with contextlib.closing(db), db:
+            began, = db.execute("SELECT config FROM runs").fetchone()
+            older = json.loads(began)
+            del older["app"]["categories"]
+            db.execute("UPDATE runs SET config = ?, sum = NULL",
+                       (json.dumps(older),))
+        self.write("config.json", {**config, "app": older["app"]})
+        self.assert_code(self.mltune("run", "config.json"), 78)
+        process = self.start("resume", run, "--json")
+        self.wait_until(lambda: Journal(self.folder / ".mltune", run).of(
+            "run_resumed"), "the run to go on")
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        self.assertEqual(done.result["reason"], "interrupted")
         self.assert_nothing_left()
 
     def test_missing_and_changed_data_are_refused(self):

@@ -515,6 +515,10 @@ static void csv_numbers_are_no_classes_unless_said(void **state)
     assert_int_equal(take_text(prices, &o, &s, &f), ERR_OK);
     assert_int_equal(s.classes, 2);
     samples_deinit(&s);
+    o = (struct csv_options){.header = -1, .goes_on = true};
+    assert_int_equal(take_text(prices, &o, &s, &f), ERR_OK);
+    assert_int_equal(s.classes, 2);
+    samples_deinit(&s);
     o = (struct csv_options){.header =
                                  -1}; /* integers, and a text among them */
     assert_int_equal(take_text("1,2.0\n2,3e0\n", &o, &s, &f), ERR_OK);
