@@ -58,8 +58,9 @@ static const char schema[] =
     "}}";
 /* clang-format on */
 
-static const char *const tunables[] = {"learning_rate", "momentum",
-                                       "batch_size", "staleness", NULL};
+static const char *const tunables[] = {
+    "learning_rate", "momentum",        "batch_size", "staleness",
+    "dropout",       "label_smoothing", "clip_norm",  NULL};
 
 void nn_check_settings(const json_t *settings, const char *pointer,
                        struct problems *problems)

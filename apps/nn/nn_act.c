@@ -139,11 +139,11 @@ KERNEL static void apply_mask(const struct mask *mask, uint32_t size,
 static void apply_masks(const struct nn_state *s, const struct nn_batch *batch,
                         const float *from, float *to)
 {
+    float rate = batch->dropout ? *batch->dropout : s->layer->rate;
     size_t size = nn_shape_size(s->layer->out), i;
 
     for (i = 0; i < batch->n; i++) {
-        struct mask m =
-            mask_of(s->layer->rate, batch->seed, s->number, batch->first + i);
+        struct mask m = mask_of(rate, batch->seed, s->number, batch->first + i);
 
         apply_mask(&m, (uint32_t)size, from + i * size, to + i * size);
     }

@@ -1,9 +1,11 @@
 #include "apps/mlr/mlr_kernel.h"
 #include "apps/nn/nn_app.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "mltune/device.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* One clock of one worker, on its way through the network. */
 struct pass {
@@ -13,6 +15,8 @@ struct pass {
     const struct mlt_clock_ctx *ctx;
     const struct samples *set;
     struct nn_batch batch;
+    float dropout;    /* the tunables of these names */
+    double clip_norm; /* 0: none */
     bool first, last; /* of the share's sub-batches */
 };
 
@@ -81,6 +85,45 @@ static int send(struct pass *p, unsigned l)
     return err;
 }
 
+/* What the gradients of a worker's share are at most as long as: of all shares
+ * together, the sum then is no longer than the tunable. Running moments are no
+ * gradient. */
+static void clip(const struct pass *p)
+{
+    const struct nn_desc *d = &p->m->desc;
+    double most =
+        p->clip_norm * (double)p->ctx->count / (double)p->ctx->clock_samples;
+    double sum = 0, norm;
+    unsigned first = nn_net_first(p->lane->net);
+
+    for (unsigned l = first; l < d->count; l++)
+        for (uint32_t r = 0; r < d->layer[l].rows; r++)
+            for (uint32_t k = 0; k < d->layer[l].row_width; k++) {
+                double g = (double)p->lane->grads[l].row[r][k];
+
+                sum += g * g;
+            }
+    norm = sqrt(sum);
+    if (norm <= most)
+        return;
+    for (unsigned l = first; l < d->count; l++)
+        for (uint32_t r = 0; r < d->layer[l].rows; r++)
+            for (uint32_t k = 0; k < d->layer[l].row_width; k++)
+                p->lane->grads[l].row[r][k] *= (float)(most / norm);
+}
+
+/* Layers whose gradients had to wait for the last of them. */
+static int send_clipped(struct pass *p)
+{
+    int err = 0;
+
+    clip(p);
+    for (unsigned l = p->m->desc.count;
+         !err && l-- > nn_net_first(p->lane->net);)
+        err = send(p, l);
+    return err;
+}
+
 /* ---- a sub-batch --------------------------------------------------------- */
 
 static int forward(struct pass *p)
@@ -108,11 +151,11 @@ static int backward(struct pass *p)
             open_gradient(p, l);
         nn_net_backward(p->lane->net, l, &p->batch, &p->lane->params[l],
                         &p->lane->grads[l]);
-        err = p->last ? send(p, l) : 0;
+        err = p->last && p->clip_norm == 0 ? send(p, l) : 0;
         if (err)
             return err;
     }
-    return 0;
+    return p->last && p->clip_norm > 0 ? send_clipped(p) : 0;
 }
 
 /* Reports to the runtime: the loss, or the metric's terms. */
@@ -300,10 +343,54 @@ static int run_share(struct pass *p, double *sum)
     return 0;
 }
 
+static bool has_dropout(const struct nn_desc *d)
+{
+    for (unsigned l = 0; l < d->count; l++)
+        if (d->layer[l].kind == NN_DROPOUT)
+            return true;
+    return false;
+}
+
+/* A tunable that is listed and does nothing in this network is told once. */
+static void tell_idle(struct nn *m, const struct mlt_worker *w,
+                      const struct pass *p)
+{
+    if (mlt_worker_index(w) != 0 || m->told)
+        return;
+    if (p->batch.dropout && !has_dropout(&m->desc))
+        log_event(LOG_WARN, "idle_tunable",
+                  "name=dropout why=\"no layer is a dropout layer\"");
+    if (p->batch.smoothing > 0 && m->desc.loss != NN_CROSS_ENTROPY)
+        log_event(LOG_WARN, "idle_tunable",
+                  "name=label_smoothing why=\"the loss is not cross_entropy\"");
+    m->told = true;
+}
+
+/* The network's own tunables. Kernels of devices have none of them. */
+static int read_tunables(struct nn *m, struct pass *p)
+{
+    double dropout = mlt_tunable(p->w, "dropout", -1);
+
+    p->dropout = (float)dropout;
+    if (dropout >= 0)
+        p->batch.dropout = &p->dropout;
+    p->batch.smoothing = (float)mlt_tunable(p->w, "label_smoothing", 0);
+    p->clip_norm = mlt_tunable(p->w, "clip_norm", 0);
+    tell_idle(m, p->w, p);
+    if (!p->lane->device ||
+        (!p->batch.dropout && !(p->batch.smoothing > 0) && p->clip_norm == 0))
+        return 0;
+    log_event(LOG_ERROR, "device",
+              "device=%s why=\"dropout, label_smoothing and clip_norm are "
+              "tunables on the processor alone\"",
+              m->device);
+    return ERR_INVAL;
+}
+
 int nn_run_clock(void *app, struct mlt_worker *w,
                  const struct mlt_clock_ctx *ctx)
 {
-    const struct nn *m = app;
+    struct nn *m = app;
     struct nn_lane *lane = &m->lane[mlt_worker_index(w)];
     bool testing = ctx->type == MLT_CLOCK_TESTING;
     struct pass p = {
@@ -323,6 +410,9 @@ int nn_run_clock(void *app, struct mlt_worker *w,
 
     if (ctx->count == 0)
         return 0;
+    err = read_tunables(m, &p);
+    if (err)
+        return err;
     err = run_share(&p, &sum);
     if (lane->device) { /* those of a run that failed are not counted */
         int late = take_results(&p, 0, &sum);

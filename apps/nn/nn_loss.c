@@ -21,9 +21,10 @@ static size_t largest(const float *z, size_t count)
 
 /* Loss of one sample; the largest output is taken off first, so that nothing
  * overflows. @dz may be z. */
-static double sample_cross_entropy(size_t outputs, uint32_t label, float scale,
-                                   const float *z, float *dz)
+static double sample_cross_entropy(const struct nn_batch *batch, size_t outputs,
+                                   uint32_t label, const float *z, float *dz)
 {
+    float spread = batch->smoothing / (float)outputs;
     float max = z[0], own, sum = 0;
     size_t j;
 
@@ -34,8 +35,8 @@ static double sample_cross_entropy(size_t outputs, uint32_t label, float scale,
         sum += expf(z[j] - max);
     if (dz) {
         for (j = 0; j < outputs; j++)
-            dz[j] = expf(z[j] - max) / sum * scale;
-        dz[label] -= scale;
+            dz[j] = (expf(z[j] - max) / sum - spread) * batch->scale;
+        dz[label] -= (1 - batch->smoothing) * batch->scale;
     }
     return (double)(logf(sum) - own);
 }
@@ -51,9 +52,8 @@ void nn_loss_cross_entropy(const struct nn_batch *batch, size_t outputs,
 
         assert(batch->label[i] < outputs);
         out->correct += largest(own, outputs) == batch->label[i];
-        out->loss +=
-            sample_cross_entropy(outputs, batch->label[i], batch->scale, own,
-                                 dz ? dz + i * outputs : NULL);
+        out->loss += sample_cross_entropy(batch, outputs, batch->label[i], own,
+                                          dz ? dz + i * outputs : NULL);
     }
 }
 

@@ -79,6 +79,12 @@ struct nn_batch {
     /* Dropout: masks are a function of (seed, layer, first + i, value) alone,
      * so that a forked branch repeats them and sub-batches may be cut anyhow.*/
     uint64_t seed;
+    const float *dropout;  /* rate of all such layers, 0 <= rate < 1; NULL: each
+                              its own */
+    float smoothing;       /* cross-entropy, gradient alone: this share of a
+                              sample's target is spread over all classes; 0 <=
+                              smoothing < 1. The loss stays the plain one, which
+                              compares */
     uint64_t first;        /* number of the first sample within the clock */
     const uint32_t *label; /* cross-entropy: [n], each below the outputs */
     const float *target;   /* squared loss: [n][outputs] */

@@ -21,8 +21,8 @@ struct known {
     double least, most;
     bool below_most;  /* `most` itself is out */
     bool of_programs; /* searched where a program lists nothing */
-    bool yields; /* to a tunable of that name of an application's, or program's
-                  * own */
+    /* To a tunable of that name of the program's own, or the application's. */
+    enum { YIELDS_NEVER, YIELDS_TO_PROGRAMS, YIELDS_TO_ALL } yields;
     const char *help;
 };
 
@@ -30,29 +30,42 @@ static const struct known known[] = {
     {"learning_rate",
      "{\"type\": \"float\", \"min\": 1e-5, \"max\": 1, \"scale\": \"log\","
      " \"default\": 0.01}",
-     "0.01", 0, INFINITY, true, true, false, "length of a step"},
+     "0.01", 0, INFINITY, true, true, YIELDS_NEVER, "length of a step"},
     {"momentum",
      "{\"type\": \"float\", \"min\": 0, \"max\": 0.99, \"default\": 0.9}",
-     "0.0", 0, 1, true, false, false,
+     "0.0", 0, 1, true, false, YIELDS_NEVER,
      "share of the last step in the next (update rules sgd, nesterov)"},
     {"batch_size",
      "{\"type\": \"int\", \"values\": [16, 64, 256], \"default\": 64}", "64", 1,
-     1e9, false, true, false,
+     1e9, false, true, YIELDS_NEVER,
      "samples a worker and clock, where a clock is a mini-batch"},
     {"staleness",
      "{\"type\": \"int\", \"values\": [0, 1, 3, 7], \"default\": 0}", "0", 0,
-     1e6, false, false, false,
+     1e6, false, false, YIELDS_NEVER,
      "clocks that what a worker reads may lag (ssp, essp, barrier)"},
     {"k", "{\"type\": \"int\", \"values\": [1, 2, 4, 8], \"default\": 1}", NULL,
-     1, 1e6, false, false, true,
+     1, 1e6, false, false, YIELDS_TO_ALL,
      "workers that a read waits for (consistency barrier); what ps.consistency "
      "says if not listed"},
     {"bandwidth_mbps",
      "{\"type\": \"float\", \"min\": 10, \"max\": 1000, \"scale\": \"log\","
      " \"default\": 1000}",
-     NULL, 1e-3, 1e9, false, false, false,
+     NULL, 1e-3, 1e9, false, false, YIELDS_NEVER,
      "megabits a second that a node may send to others; no bound if not "
      "listed"},
+    {"dropout",
+     "{\"type\": \"float\", \"min\": 0, \"max\": 0.7, \"default\": 0.2}", NULL,
+     0, 1, true, false, YIELDS_TO_PROGRAMS,
+     "share that the dropout layers drop (nn); each layer's own if not listed"},
+    {"label_smoothing",
+     "{\"type\": \"float\", \"min\": 0, \"max\": 0.3, \"default\": 0.1}", NULL,
+     0, 1, true, false, YIELDS_TO_PROGRAMS,
+     "share of a target that all classes get alike (nn); 0 if not listed"},
+    {"clip_norm",
+     "{\"type\": \"float\", \"min\": 0.1, \"max\": 10, \"scale\": \"log\","
+     " \"default\": 1}",
+     NULL, 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
+     "length that a gradient is cut to (nn); 0, if not listed: none"},
 };
 enum { KNOWN = sizeof(known) / sizeof(*known), REASON_MAX = 128 };
 
@@ -74,8 +87,10 @@ static const struct known *known_find(const char *name)
 /* Whether the run has a tunable of its own by the name of @k. */
 static bool is_own(const struct tunables_context *c, const struct known *k)
 {
-    return k->yields &&
-           (c->program || (c->app && registry_uses(c->app, k->name)));
+    if (c->program)
+        return k->yields != YIELDS_NEVER;
+    return k->yields == YIELDS_TO_ALL && c->app &&
+           registry_uses(c->app, k->name);
 }
 
 char *tunables_help(void)

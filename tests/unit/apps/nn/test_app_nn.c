@@ -111,6 +111,87 @@ static void nn_forked_branch_continues_as_its_parent(void **state)
     }
 }
 
+/* The tunable drops what layers with that rate drop. */
+static void nn_dropout_is_a_tunable(void **state)
+{
+    enum { CLOCKS = 40 };
+    double own[CLOCKS], tunable[CLOCKS], none[CLOCKS];
+    struct app_run r;
+
+    (void)state;
+    open_small(&r, DROPOUT, "", 1, "", "{\"learning_rate\": 0.05}");
+    trace(&r, 1, CLOCKS, own);
+    app_run_close(&r);
+    open_small(&r, DROPOUT, "", 1, "",
+               "{\"learning_rate\": 0.05, \"dropout\": 0.3}");
+    trace(&r, 1, CLOCKS, tunable);
+    app_run_close(&r);
+    open_small(&r, DROPOUT, "", 1, "",
+               "{\"learning_rate\": 0.05, \"dropout\": 0}");
+    trace(&r, 1, CLOCKS, none);
+    app_run_close(&r);
+    assert_memory_equal(own, tunable, sizeof(own));
+    assert_true(none[CLOCKS - 1] < own[CLOCKS - 1]);
+}
+
+#define LINEAR                                                                 \
+    "[{\"type\": \"avg_pool\", \"kernel\": 2}, {\"type\": \"dense\","          \
+    " \"units\": \"outputs\"}]"
+enum { LINEAR_WIDTH = 10 * (36 + 1) };
+
+/* Values of the one layer, after one clock with @setting. */
+static void one_step(unsigned workers, const char *setting,
+                     double out[LINEAR_WIDTH])
+{
+    struct host_slice s;
+    struct host_result result;
+    struct fault f = {0};
+    struct app_run r;
+
+    open_small(&r, LINEAR, "", workers, "", setting);
+    s = (struct host_slice){1, BRANCH_TRAINING, &r.setting, 1, 1};
+    if (host_slice_begin(r.host, &s, &f) || host_slice_end(r.host, &result, &f))
+        fail_msg("%s", f.text);
+    for (uint32_t j = 0; j < LINEAR_WIDTH; j++)
+        out[j] = app_run_value(&r, "layer1_dense", 0, LINEAR_WIDTH, j);
+    app_run_close(&r);
+}
+
+static double distance(const double a[], const double b[])
+{
+    double sum = 0;
+
+    for (uint32_t j = 0; j < LINEAR_WIDTH; j++)
+        sum += (a[j] - b[j]) * (a[j] - b[j]);
+    return sqrt(sum);
+}
+
+/* A step at rate 1 is as long as the gradient: with clip_norm it is that long
+ * with one worker, at most that long with several, and goes the same way; a
+ * large one changes no bit. */
+static void nn_gradient_is_clipped(void **state)
+{
+    static double before[LINEAR_WIDTH], whole[LINEAR_WIDTH],
+        large[LINEAR_WIDTH], clipped[LINEAR_WIDTH];
+    double norm, along = 0;
+
+    (void)state;
+    one_step(1, "{\"learning_rate\": 0}", before);
+    one_step(1, "{\"learning_rate\": 1}", whole);
+    norm = distance(whole, before);
+    assert_true(norm > 0.5);
+    one_step(1, "{\"learning_rate\": 1, \"clip_norm\": 1000}", large);
+    assert_memory_equal(whole, large, sizeof(whole));
+    one_step(1, "{\"learning_rate\": 1, \"clip_norm\": 0.125}", clipped);
+    assert_true(fabs(distance(clipped, before) - 0.125) < 1e-5);
+    for (uint32_t j = 0; j < LINEAR_WIDTH; j++)
+        along += (clipped[j] - before[j]) * (whole[j] - before[j]);
+    assert_true(fabs(along / (0.125 * norm) - 1) < 1e-4);
+    one_step(2, "{\"learning_rate\": 1, \"clip_norm\": 0.125}", clipped);
+    assert_true(distance(clipped, before) < 0.125 + 1e-5);
+    assert_true(distance(clipped, before) > 0.125 / 2);
+}
+
 /* At equal batch times workers the loss, the accuracy and the weights do not
  * depend on the number of workers beyond rounding: initial values, samples,
  * dropout, penalty. (Normalisation sees a worker's own samples only.) */
@@ -606,6 +687,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nn_training_lowers_loss_and_raises_accuracy),
         cmocka_unit_test(nn_forked_branch_continues_as_its_parent),
+        cmocka_unit_test(nn_dropout_is_a_tunable),
+        cmocka_unit_test(nn_gradient_is_clipped),
         cmocka_unit_test(nn_result_does_not_depend_on_the_workers),
         cmocka_unit_test(nn_is_deterministic_for_a_seed),
         cmocka_unit_test(nn_trains_without_barriers),

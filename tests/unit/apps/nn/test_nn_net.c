@@ -413,6 +413,49 @@ static void nn_loss_is_stable(void **state)
     expect_near((double)dz[3], 1 / (1 + exp(-1)), 1e-6, "gradient", 3);
 }
 
+/* Cross-entropy of the outputs @z[4] against a target of which @smoothing is
+ * spread, in doubles. */
+static double smoothed_loss(const double z[4], uint32_t label, double smoothing)
+{
+    double sum = 0, loss = 0;
+
+    for (unsigned j = 0; j < 4; j++)
+        sum += exp(z[j]);
+    for (unsigned j = 0; j < 4; j++)
+        loss += ((j == label) * (1 - smoothing) + smoothing / 4) *
+                (log(sum) - z[j]);
+    return loss;
+}
+
+/* The gradient is that of the smoothed target, by central differences; the loss
+ * is the plain one, as without. */
+static void nn_loss_smoothing_acts_on_the_gradient(void **state)
+{
+    static const float z[] = {0.5f, -1, 2, 0.25f};
+    static const uint32_t label[] = {1};
+    struct nn_batch batch = {.n = 1, .label = label, .scale = 1};
+    struct nn_result plain, result;
+    float dz[4];
+
+    (void)state;
+    nn_loss_cross_entropy(&batch, 4, z, dz, &plain);
+    batch.smoothing = 0.3f;
+    nn_loss_cross_entropy(&batch, 4, z, dz, &result);
+    assert_true(result.loss == plain.loss && result.correct == plain.correct);
+    for (unsigned j = 0; j < 4; j++) {
+        double up[4], down[4];
+
+        for (unsigned i = 0; i < 4; i++)
+            up[i] = down[i] = (double)z[i];
+        up[j] += 1e-5;
+        down[j] -= 1e-5;
+        expect_near((double)dz[j],
+                    (smoothed_loss(up, 1, 0.3) - smoothed_loss(down, 1, 0.3)) /
+                        2e-5,
+                    1e-6, "gradient", j);
+    }
+}
+
 /* ---- life ---------------------------------------------------------------- */
 
 /* Whichever allocation fails, nothing is left and the fault says so; passes
@@ -481,6 +524,7 @@ int main(void)
         cmocka_unit_test(nn_net_first_has_parameters),
         cmocka_unit_test(nn_loss_counts_the_likeliest),
         cmocka_unit_test(nn_loss_is_stable),
+        cmocka_unit_test(nn_loss_smoothing_acts_on_the_gradient),
         cmocka_unit_test(nn_net_survives_failing_allocations),
         cmocka_unit_test(nn_net_refuses_what_overflows),
     };

@@ -792,6 +792,8 @@ static void tunables_that_cannot_act_are_pinned(void **state)
                   "bandwidth_mbps", "on one node");
     expect_pinned("{" TOY ", \"tunables\": {\"staleness\": {}}}", "staleness",
                   "under consistency bsp");
+    expect_pinned("{" TOY ", \"tunables\": {\"dropout\": {}}}", "dropout",
+                  "in app toy");
     expect_pinned("{" TOY ", \"cluster\": {\"workers\": 1}, \"ps\": "
                   "{\"consistency\": \"ssp\"}, \"tunables\": "
                   "{\"staleness\": {}}}",
@@ -829,6 +831,24 @@ static void config_priority_on_one_node_is_warned_of(void **state)
     problems_deinit(&problems);
     c = quiet_good("{" TOY ", \"cluster\": {\"nodes\": 2}, \"ps\": "
                    "{\"priority\": \"random\"}}");
+    run_config_free(c);
+}
+
+/* Those of networks have ranges of their own, and are none where nobody lists
+ * them. */
+static void tunables_of_networks_are_completed(void **state)
+{
+    struct run_config *c = quiet_good(
+        "{\"app\": {\"name\": \"parts\"}, \"tunables\": {\"clip_norm\": {}, "
+        "\"dropout\": {\"max\": 0.5}}}");
+    const struct tunable *clip = find(c, "clip_norm");
+    const struct tunable *dropout = find(c, "dropout");
+
+    (void)state;
+    assert_true(clip->acts && !clip->fixed && clip->preset == 1);
+    assert_true(dropout->acts && !dropout->fixed && dropout->preset == 0.2);
+    assert_null(find(c, "label_smoothing"));
+    assert_int_equal(space_dims(&c->space), 2);
     run_config_free(c);
 }
 
@@ -883,7 +903,8 @@ static void tunables_known_names_have_hard_bounds(void **state)
     expect_problem("{" TOY ", \"tunables\": {\"wdith\": {\"type\": \"int\", "
                    "\"min\": 0, \"max\": 1}}}",
                    "expected one of the tunables learning_rate, momentum, "
-                   "batch_size, staleness, k, bandwidth_mbps, width, found "
+                   "batch_size, staleness, k, bandwidth_mbps, dropout, "
+                   "label_smoothing, clip_norm, width, found "
                    "\"wdith\"; did you mean \"width\"?");
 }
 
@@ -1011,6 +1032,7 @@ int main(void)
         cmocka_unit_test(tunables_unlisted_are_pinned_plainly),
         cmocka_unit_test(tunables_that_cannot_act_are_pinned),
         cmocka_unit_test(config_priority_on_one_node_is_warned_of),
+        cmocka_unit_test(tunables_of_networks_are_completed),
         cmocka_unit_test(tunables_bandwidth_acts_between_nodes),
         cmocka_unit_test(tunables_free_and_fixed_are_not_warned_of),
         cmocka_unit_test(tunables_known_names_have_hard_bounds),
