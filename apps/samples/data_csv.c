@@ -734,10 +734,14 @@ static enum err find_inputs(struct csv_reader *rd)
                (taken[c] || strcmp(t->name[c], o->input_name[i]) != 0))
             c++;
         if (c == t->fields) {
+            bool data = o->like && o->like->inputs == 0;
+
             err = fault_set(rd->f, ERR_FORMAT,
-                            "%s: expected the column \"%.60s\", which the "
-                            "model was trained with, found none of that name",
-                            rd->file, o->input_name[i]);
+                            "%s: expected the column \"%.60s\", which the %s, "
+                            "found none of that name",
+                            rd->file, o->input_name[i],
+                            data ? "training data have"
+                                 : "model was trained with");
             break;
         }
         taken[c] = true;

@@ -117,15 +117,22 @@ static enum err read_model(const struct settings *s, struct table_settings *t,
     return err;
 }
 
-/* Data that `test` names: of a folder with both halves the test one. */
-static enum err load_test(const struct settings *s,
-                          const struct csv_options *csv, struct samples *test,
+/* Data that `test` names: of a folder with both halves the test one. Columns of
+ * a table are those of @train, by their names where both have them. */
+static enum err load_test(const struct settings *s, struct csv_options csv,
+                          const struct samples *train, struct samples *test,
                           struct fault *f)
 {
     struct samples first = {0}, second = {0};
-    enum err err =
-        data_load_samples(s->test, s->folder, csv, &first, &second, f);
+    enum err err;
 
+    csv.like = train->columns;
+    csv.input_name = (const char *const *)train->column_name;
+    if (csv.input_name) {
+        csv.labelled = true;
+        csv.inputs = samples_values(train);
+    }
+    err = data_load_samples(s->test, s->folder, &csv, &first, &second, f);
     if (err)
         return err;
     samples_deinit(test);
@@ -154,11 +161,8 @@ static enum err choose_test(const struct settings *s,
                             struct samples *train, struct samples *test,
                             struct fault *f)
 {
-    struct csv_options like = *csv;
-
-    like.like = train->columns;
     if (s->test)
-        return load_test(s, &like, test, f);
+        return load_test(s, *csv, train, test, f);
     if (s->test_fraction < 0 && test->count > 0)
         return ERR_OK;
     return split(s, train, test, f);

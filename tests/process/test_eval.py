@@ -226,6 +226,31 @@ class EvalTest(Case):
                       'has it, found "a", which the model reads',
                       self.eval("other.csv", 78))
 
+    def test_a_validation_file_s_columns_go_by_their_names(self):
+        """In a run as in eval: another order, and others among them, change
+        nothing."""
+        rows = [(f"{i % 7 / 7:.3f}", f"{i % 11 / 11:.3f}", "xyz"[i % 3],
+                 "no" if i % 7 < 3 else "yes") for i in range(120)]
+
+        def write(name, columns):
+            at = {"a": 0, "b": 1, "c": 2, "y": 3}
+            self.write(name, "\n".join(
+                [",".join(columns)] +
+                [",".join(r[at[c]] if c in at else "7" for c in columns)
+                 for r in rows]) + "\n")
+
+        write("train.csv", "abcy")
+        found = set()
+        for columns in "abcy", "ycba", ["id", *"cyab"]:
+            write("test.csv", columns)
+            config = {**mlr_config(), "cluster": {"workers": 1}}
+            config["app"] = {"name": "mlr", "data": "train.csv",
+                             "test": "test.csv", "label": "y"}
+            shutil.rmtree(self.folder / "model", ignore_errors=True)
+            result = self.train(config)
+            found.add((result["metric"], result["loss"]))
+        self.assertEqual(len(found), 1, found)
+
     def test_numbers_are_no_classes_by_mistake(self):
         """A label that shows numbers is refused with what to do, and `data
         info` takes it for numbers; where that is said, they are classes."""

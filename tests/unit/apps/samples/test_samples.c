@@ -259,8 +259,9 @@ static void samples_of_cifar_batches(void **state)
     samples_deinit(&b);
 }
 
-/* Columns keep their names but the label's; data that name others, or the same
- * in another order, are refused beside training data and by a saved model. */
+/* Columns keep their names but the label's. A validation file's are found by
+ * them, in any order and among others; one that has not all of them is refused,
+ * as by a saved model. */
 static void samples_columns_are_those_of_training(void **state)
 {
     struct samples a, b;
@@ -269,12 +270,27 @@ static void samples_columns_are_those_of_training(void **state)
     (void)state;
     scratch_text("t.csv", "y,a,\"b\nc\"\nu,1,2\nv,3,4\n");
     scratch_text("swap.csv", "y,\"b\nc\",a\nu,1,2\n");
+    scratch_text("more.csv", "id,y,a,\"b\nc\"\n7,v,2,1\n");
+    scratch_text("other.csv", "y,a,d\nu,1,2\n");
     scratch_text("bare.csv", "u,1,2\n");
-    refused("{\"data\": \"t.csv\", \"test\": \"swap.csv\", \"label\":"
-            " \"first\"}",
+    refused("{\"data\": \"t.csv\", \"test\": \"other.csv\", \"label\":"
+            " \"y\"}",
             false, ERR_FORMAT,
-            "swap.csv: expected the columns of the training data in their "
-            "order, found \"b c\" where those have \"a\"");
+            "other.csv: expected the column \"b c\", which the training data "
+            "have");
+    for (int more = 0; more < 2; more++) {
+        loads(more ? "{\"data\": \"t.csv\", \"test\": \"more.csv\", "
+                     "\"label\": \"y\"}"
+                   : "{\"data\": \"t.csv\", \"test\": \"swap.csv\", "
+                     "\"label\": \"first\"}",
+              false, &a, &b);
+        assert_int_equal(b.count, 1);
+        assert_true(b.value[0] == 2);
+        assert_true(b.value[1] == 1);
+        assert_int_equal(b.label[0], more);
+        samples_deinit(&a);
+        samples_deinit(&b);
+    }
     loads("{\"data\": \"t.csv\", \"test\": \"bare.csv\", \"label\":"
           " \"first\"}",
           false, &a, &b);
