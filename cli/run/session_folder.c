@@ -192,6 +192,16 @@ static bool is_without_history(const struct session *s,
            !folder_is_empty(s->snapshot_dir);
 }
 
+/* What to do for more than a run's limits allowed: one that has finished does
+ * not go on, whatever snapshot it has. */
+static const char *longer(const struct replayed *r)
+{
+    if (strcmp(r->status, run_status_name(RUN_FINISHED)) != 0)
+        return "";
+    return "; to train longer, begin a new run with larger limits: with --set "
+           "tuner.warm_start=auto its search begins with what this one found";
+}
+
 /* The lock of the folder is held: nobody adds to the journal any more. */
 static enum err recall_history(struct session *s, struct fault *f)
 {
@@ -203,8 +213,9 @@ static enum err recall_history(struct session *s, struct fault *f)
     if (!replay_resumable(&r)) {
         err = fault_set(f, ERR_INVAL,
                         "run %s has ended as %s%s%s: there is nothing to "
-                        "resume",
-                        r.id, r.status, r.reason[0] ? ": " : "", r.reason);
+                        "resume%s",
+                        r.id, r.status, r.reason[0] ? ": " : "", r.reason,
+                        longer(&r));
     } else if (is_without_history(s, &r)) {
         err = fault_set(f, ERR_FORMAT,
                         "run %s cannot go on: its history is lost, for its "

@@ -67,7 +67,8 @@ static int check_sets(const struct option_list *sets)
                                   "stop", 4) == 0
                               ? "; what ends it is changed while it runs: on "
                                 "its page, or by PATCH /api/v1/runs/RUN "
-                                "(docs/http/commands.md)"
+                                "(docs/http/commands.md); once it has "
+                                "finished, a new run trains longer"
                               : "");
             return EXIT_USAGE;
         }

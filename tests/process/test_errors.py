@@ -172,7 +172,8 @@ class Errors(Case):
         self.answered("no run … mltune ls lists them", 2, "show", "nope")
         self.answered("no run … did you mean …?", 2, "show", "small-mrl")
         self.answered("is not running: it ended as …", 2, "pause", run)
-        self.answered("there is nothing to resume", 2, "resume", run)
+        said = self.answered("there is nothing to resume", 2, "resume", run)
+        self.assertIn("--set tuner.warm_start=auto", said.err)
         self.answered("--format: … there are:", 2, "export", run, "--format",
                       "cvs")
         self.answered("expected a model folder (with model.json in it) or a "
