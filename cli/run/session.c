@@ -401,6 +401,29 @@ static enum err take_back_end(struct session *s, struct fault *f)
     return err;
 }
 
+/* Killed between a snapshot's name and its record: what the strategy knew then
+ * is in the record alone. */
+static void say_left_over(struct session *s)
+{
+    const struct history_snapshot *last = history_last_snapshot(&s->history);
+    unsigned long known = last ? history_snapshot_number(last->s.path) : 0;
+    unsigned long newest = snapshots_newest(s->snapshot_dir);
+    char text[256], from[64];
+
+    if (!s->recalled || newest <= known)
+        return;
+    snprintf(from, sizeof(from), known ? "snapshot %06lu" : "its beginning",
+             known);
+    snprintf(text, sizeof(text),
+             "snapshot %06lu is whole, but its record is not in the journal, "
+             "without which nothing goes on from it: the run goes on from %s; "
+             "it is removed once a newer one is written",
+             newest, from);
+    progress_note(&s->progress, text);
+    log_event(LOG_WARN, "snapshot_left_over", "number=%lu from=%lu", newest,
+              known);
+}
+
 /* Everything that has to be there before the first event. */
 static enum err set_up(struct session *s, struct fault *f)
 {
@@ -430,6 +453,7 @@ static enum err set_up(struct session *s, struct fault *f)
     s->progress.plain &= !job_exists(s->state, s->folder.id);
     s->watching = true;
     s->recorded = clock_monotonic();
+    say_left_over(s);
     session_tensorboard_begin(s);
     err = make_tuner(s, 0, &s->tuner, f);
     if (!err)

@@ -647,6 +647,35 @@ class Resume(Case):
         self.assert_code(self.mltune("resume", run), 78)
         self.assert_nothing_left()
 
+    def test_a_snapshot_without_its_record_is_said_and_removed(self):
+        """As a kill between its name and its record leaves it."""
+        config = endless_config()
+        config["snapshot"] = {"every": 0.2}
+        run = self.interrupted(config)
+        folder = self.folder / ".mltune/runs" / run / "snapshots"
+        newest = max(int(name[:6]) for name in os.listdir(folder))
+        left = folder / f"{newest + 1:06}"
+        shutil.copytree(folder / f"{newest:06}", left)
+        (left / "of-nobody").touch()
+        (folder / f"{newest + 9:06}.tmp").mkdir()
+        process = self.start("resume", run)
+        self.wait_until(lambda: not (left / "of-nobody").exists(),
+                        "it to be removed")
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        self.assertIn(f"snapshot {newest + 1:06} is whole, but its record is not in "
+                      "the journal", done.err)
+        self.assertIn(f"goes on from snapshot {newest:06}", done.err)
+        self.assertTrue(any(int(name[:6]) > newest
+                            for name in os.listdir(folder)))
+        again = self.start("resume", run)
+        self.wait_until(lambda: len(Journal(self.folder / ".mltune", run).of(
+            "run_resumed")) == 2, "the run to go on")
+        again.send_signal(signal.SIGINT)
+        self.assertNotIn("record is not in", self.finish(again).err)
+        self.assert_nothing_left()
+
     def test_classes_that_were_taken_are_taken(self):
         """Before numbers such as 0.5 were refused as classes, runs began with
         them: these go on. Such a one is made of one that says what they are."""

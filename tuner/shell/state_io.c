@@ -234,6 +234,24 @@ void snapshots_sweep(const char *dir, const char *const keep[], size_t n,
         closedir(d);
 }
 
+unsigned long snapshots_newest(const char *dir)
+{
+    unsigned long newest = 0;
+    struct dirent *e;
+    DIR *d = opendir(dir);
+
+    while (d && (e = readdir(d))) {
+        size_t n = strlen(e->d_name);
+        bool whole = n < 4 || strcmp(e->d_name + n - 4, ".tmp") != 0;
+
+        if (whole && number_of(e->d_name) > newest)
+            newest = number_of(e->d_name);
+    }
+    if (d)
+        closedir(d);
+    return newest;
+}
+
 void run_folder_beat(const struct run_folder *run)
 {
     assert(run->lock_fd >= 0);

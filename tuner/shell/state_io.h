@@ -66,6 +66,9 @@ enum err run_folder_open(struct run_folder *run, const char *state,
 void snapshots_sweep(const char *dir, const char *const keep[], size_t n,
                      bool written_now);
 
+/* The highest number of a whole snapshot's folder in @dir; 0: there is none. */
+unsigned long snapshots_newest(const char *dir);
+
 /* A sign of life, for who looks at run_folder_beaten. */
 void run_folder_beat(const struct run_folder *run);
 

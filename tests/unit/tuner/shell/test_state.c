@@ -225,8 +225,10 @@ static void snapshots_sweep_keeps_what_counts(void **state)
 
     (void)state;
     snapshots_sweep(in_dir("snapshots"), keep, 2, false); /* no such folder */
+    assert_int_equal(snapshots_newest(in_dir("snapshots")), 0);
     for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
         assert_int_equal(folder_make(in_dir(folders[i]), NULL), 0);
+    assert_int_equal(snapshots_newest(in_dir("snapshots")), 2);
     snapshots_sweep(in_dir("snapshots"), keep, 0, false);
     snapshots_sweep(in_dir("snapshots"), keep + 1, 1, false);
     for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
