@@ -9,6 +9,17 @@ import {button, count, duration, el, LABEL_CLASS, number, put, settingText, shor
 
 const PAGE = 50;
 const COLUMNS = ["trial", "search", "verdict", "setting", "speed", "trace", "clocks", "time"];
+const BY_SPEED = new Set(["mltuner", "fixed"]); // strategies; contests compare what epochs end with
+
+// What decides between trials instead of speed: {name, of: branch -> what its latest epoch
+// ended with}; null: speed does.
+async function decides(run, base) {
+  if (!run || BY_SPEED.has(run.tuning.strategy)) return null;
+  const {epochs} = await get(base + "/epochs", {order: "desc", page_size: 1000});
+  const metric = run.job && run.job.metric, of = new Map();
+  for (const e of epochs) if (!of.has(e.branch)) of.set(e.branch, metric ? e.metric : e.loss);
+  return {name: metric ? metric.name : "loss", of};
+}
 
 // The trace as a line of 90 x 24; decoration, its numbers are in the detail.
 function sparkline(points, range) {
@@ -79,14 +90,15 @@ function tracePlot(id) {
 export function trialsTab(id, {now, said, failed}) {
   const trace = tracePlot(id), body = el("tbody"), note = el("p.quiet", "loading");
   const choose = el("select"), older = button("older", () => { pages++; now(); }, "small");
-  const table = el("table.stack", el("thead", el("tr", ...COLUMNS.map((c) => el("th", c)))), body);
+  const heads = COLUMNS.map((c) => el("th", c));
+  const table = el("table.stack", el("thead", el("tr", ...heads)), body);
   const label = el("label", "search ", choose);
   const propose = needs(button("suggest a setting", () => suggest(id, said).catch((error) => failed(error.message)), "small"),
     "run");
   propose.hidden = true; // until it is known whether it searches
   const root = el("div.stacked", trace.root, el("section.card",
     el("div.head", el("h2", "trials"), el("div.tools", propose, label)), el("div.scroll", table), note, older));
-  let chosen = null, pages = 1, follows = true, drawn = "";
+  let chosen = null, pages = 1, follows = true, drawn = "", by = null;
   choose.addEventListener("change", () => { pages = 1; drawn = ""; now(); });
 
   function row(t, range, winners) {
@@ -103,11 +115,11 @@ export function trialsTab(id, {now, said, failed}) {
     if (LABEL_CLASS[t.label]) verdictCell.className = LABEL_CLASS[t.label];
     const tried = el("span", settingText(t.setting));
     if (t.label === "failed" && t.reason) tried.append(el("div.bad", t.reason));
-    const cells = [pick, short(t.search), verdictCell, tried, short(t.speed),
+    const cells = [pick, short(t.search), verdictCell, tried, short(by ? by.of.get(t.branch) : t.speed),
       sparkline(t.points, range), short(t.clocks), tookText(t)];
     const tr = el("tr" + (won ? ".winner" : ""), ...cells.map((c, i) => {
       const td = el("td", c);
-      td.dataset.label = COLUMNS[i];
+      td.dataset.label = heads[i].textContent;
       if (i === 3) td.className = "setting";
       if (i === 4 || i > 5) td.className = "number";
       td.classList.toggle("wide", i === 1 || i === 6);
@@ -135,7 +147,7 @@ export function trialsTab(id, {now, said, failed}) {
   // has the focus keeps it.
   function draw(trials, winners) {
     const range = traceRange(trials);
-    const now_ = JSON.stringify([range, [...winners], trials.map((t) => [t.trial, t.label, t.clocks])]);
+    const now_ = JSON.stringify([range, [...winners], trials.map((t) => [t.trial, t.label, t.clocks]), by && [...by.of]]);
     if (now_ === drawn) return;
     drawn = now_;
     const focused = document.activeElement && document.activeElement.closest("tr");
@@ -158,6 +170,9 @@ export function trialsTab(id, {now, said, failed}) {
       total = list.total;
     }
     offer(searches.searches);
+    by = await decides(run, base);
+    put(heads[4], by ? by.name : "speed");
+    heads[4].title = by ? "after its latest epoch, which decides here; the speed of its trace does not" : "";
     draw(trials, new Set(searches.searches.map((s) => s.result && s.result.winner).filter(Boolean)));
     older.hidden = token === null;
     put(note, total === 0 ? "no trial so far" : token === null ? count(trials.length, "trial")

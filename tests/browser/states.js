@@ -74,6 +74,15 @@ async function manyChanges(browser, faults, more) {
   await page.close();
 }
 
+// Where a contest decides, trials have what it goes by, and no speed.
+async function decides(browser, faults, strategy, column, cells) {
+  const page = await opens(browser, faults, {...RUN, tuning: {...RUN.tuning, strategy}}, "/trials");
+  await page.locator("tbody tr").nth(1).waitFor();
+  await page.locator("th", {hasText: new RegExp("^" + column + "$")}).waitFor();
+  assert.deepStrictEqual(await page.locator("tbody td[data-label='" + column + "']").allTextContents(), cells);
+  await page.close();
+}
+
 async function failed(browser, faults) {
   const page = await opens(browser, faults, FAILED);
   const card = page.locator(".failure");
@@ -104,6 +113,8 @@ tell(async (browser, page, faults) => {
   await survived(browser, faults, FINISHED, /survived as the result/, /lives|freed/, ["0.05", "0.52", "2 KiB"]);
   await survived(browser, faults, RUN, /lives/, /as the result/, ["0.05", "2 KiB"]);
   await leavesTheAxis(browser, faults);
+  await decides(browser, faults, "mltuner", "speed", ["0.25", "0.25"]);
+  await decides(browser, faults, "hyperband", "accuracy", ["–", "0.8"]);
   await manyChanges(browser, faults, true);
   await manyChanges(browser, faults, false);
   await failed(browser, faults);
