@@ -1,5 +1,8 @@
 /* mf as a loop: against a plain pass in double, one rating after another. */
 #include "apps/mf/mf.h"
+#include "apps/mf/mf_app.h"
+#include "base/mem.h"
+#include "base/rng.h"
 #include "ps/rows/rule.h"
 #include "tests/unit/fixture/app_run.h"
 #include "tests/unit/fixture/scratch.h"
@@ -208,6 +211,107 @@ static void loop_of_a_shared_user_has_an_order(void **state)
     }
 }
 
+/* ---- the order ----------------------------------------------------------- */
+
+enum { MANY = 60000, MANY_USERS = 3000, MANY_ITEMS = 1000, MANY_PARTS = 12 };
+
+static bool share_a_row(const uint32_t a[MF_SIDES], const uint32_t b[MF_SIDES])
+{
+    return a[MF_USERS] == b[MF_USERS] || a[MF_ITEMS] == b[MF_ITEMS];
+}
+
+/* The plan's parts of one worker: items with about as many ratings each; an
+ * item is where the middle of its ratings is. */
+static void find_parts(const struct mf_pass *p, uint32_t part[MANY_ITEMS])
+{
+    double before = 0;
+
+    memset(part, 0, MANY_ITEMS * sizeof(*part));
+    for (uint64_t i = 0; i < p->count; i++)
+        part[p->key[i][MF_ITEMS]]++;
+    for (int item = 0; item < MANY_ITEMS; item++) {
+        double count = part[item];
+
+        part[item] = (uint32_t)((before + count / 2) / MANY * MANY_PARTS);
+        before += count;
+    }
+}
+
+/* Blocks of one worker's parts, as far as no two ratings share a row. */
+static uint64_t count_blocks(const struct mf_pass *p)
+{
+    static uint32_t part[MANY_ITEMS];
+    uint64_t blocks = 0;
+
+    find_parts(p, part);
+    for (unsigned g = 0; g < MANY_PARTS; g++) {
+        uint64_t block[MF_BLOCK];
+        unsigned n = MF_BLOCK;
+
+        for (uint64_t i = 0; i < p->count; i++) {
+            bool ends = n == MF_BLOCK;
+
+            if (part[p->key[i][MF_ITEMS]] != g)
+                continue;
+            for (unsigned j = 0; j < n && !ends; j++)
+                ends = share_a_row(p->key[block[j]], p->key[i]);
+            if (ends) {
+                blocks++;
+                n = 0;
+            }
+            block[n++] = i;
+        }
+    }
+    return blocks;
+}
+
+/* Each rating once; in blocks of nearly as many as are computed at once, though
+ * few items have most of a part's ratings: a random order has half of that. */
+static void loop_order_fills_blocks(void **state)
+{
+    static uint32_t row[MF_SIDES][MANY];
+    static float value[MANY];
+    static bool seen[MANY];
+    const struct mf_pairs pairs = {MANY, {row[MF_USERS], row[MF_ITEMS]}, value};
+    int64_t before = mem_outstanding();
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 5);
+    for (int i = 0; i < MANY; i++) {
+        double u = rng_uniform(&rng);
+
+        row[MF_USERS][i] = (uint32_t)rng_below(&rng, MANY_USERS);
+        row[MF_ITEMS][i] = (uint32_t)((u + u * u) / 2 * MANY_ITEMS);
+        value[i] = (float)i;
+    }
+    for (unsigned workers = 1; workers <= 4; workers += 3) {
+        struct mf m = {.workers = workers,
+                       .parts = MANY_PARTS,
+                       .seed = 7,
+                       .rows = {MANY_USERS, MANY_ITEMS}};
+        uint64_t blocks;
+
+        memset(seen, 0, sizeof(seen));
+        assert_int_equal(mf_loop_take(&m, &pairs), ERR_OK);
+        assert_true(m.pass.count == MANY);
+        for (uint64_t i = 0; i < MANY; i++) {
+            int at = (int)m.pass.value[i];
+
+            assert_false(seen[at]);
+            seen[at] = true;
+            for (unsigned side = 0; side < MF_SIDES; side++)
+                assert_int_equal(m.pass.key[i][side], row[side][at]);
+        }
+        blocks = count_blocks(&m.pass);
+        if (workers == 1 && !(MANY > 15 * blocks))
+            fail_msg("%u workers: %d ratings in %llu blocks", workers, MANY,
+                     (unsigned long long)blocks);
+        mf_loop_free(&m);
+    }
+    assert_int_equal(mem_outstanding(), before);
+}
+
 /* ---- training ------------------------------------------------------------ */
 
 /* Learns what data-parallel training learns, with any number of workers and
@@ -272,6 +376,7 @@ int main(void)
         IN_FOLDER(loop_of_pairs_is_the_plain_pass),
         IN_FOLDER(loop_of_a_shared_user_has_an_order),
         IN_FOLDER(loop_clocks_are_steps_of_all),
+        cmocka_unit_test(loop_order_fills_blocks),
         cmocka_unit_test(loop_trains),
     };
 
