@@ -187,8 +187,12 @@ static int print_json(const struct model *m, const char *dir, const char *data,
                           "samples", (json_int_t)v->score.samples);
     int code, failed = 0;
 
-    if (v->values)
+    if (v->values) {
+        const char *task = v->scores.classes ? "classification" : "regression";
+
+        failed |= json_object_set_new(o, "task", json_string(task));
         failed |= json_object_set_new(o, "metrics", values_json(v));
+    }
     if (v->scores.classes)
         failed |= json_object_set_new(o, "confusion", confusion_json(v));
     o = json_whole(o, failed);

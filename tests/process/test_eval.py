@@ -103,6 +103,7 @@ class EvalTest(Case):
             if len(names) == 2:
                 want["auc"] = metrics.roc_auc_score(truth, chance[:, 1])
             self.assertEqual(list(score["metrics"]), list(want))
+            self.assertEqual(score["task"], "classification")
             for name, value in want.items():
                 self.assertAlmostEqual(score["metrics"][name], value,
                                        delta=1e-9, msg=name)
@@ -131,6 +132,7 @@ class EvalTest(Case):
                 "mae": metrics.mean_absolute_error(y, p),
                 "r2": metrics.r2_score(y, p)}
         self.assertEqual(list(score["metrics"]), list(want))
+        self.assertEqual(score["task"], "regression")
         for name, value in want.items():
             self.assertAlmostEqual(score["metrics"][name] / value, 1,
                                    delta=1e-5, msg=name)
