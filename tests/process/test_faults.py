@@ -78,6 +78,8 @@ CALLS = {
                 "truncate": 4},
     "Save": {"alloc": 6500, "liballoc": 710, "map": 3, "write": 14, "sync": 20,
              "rename": 7, "mkdir": 3, "open": 33, "truncate": 1},
+    "Deleted": {"alloc": 2400, "liballoc": 500, "write": 65, "sync": 5,
+                "open": 16, "unlink": 28, "truncate": 5},
     "OwnProgram": {"alloc": 13000, "write": 120},
     "OwnProgramItself": {"write": 20, "sync": 6, "rename": 3, "mkdir": 4,
                          "open": 6},

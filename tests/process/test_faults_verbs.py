@@ -113,6 +113,48 @@ class Save(test_faults.Faults):
         self.loop()
 
 
+class Deleted(test_faults.Faults):
+    """A run is deleted, or can be deleted again; another one is as it was."""
+    ROLE = "delete"
+
+    def prepare(self):
+        for _ in range(2):
+            self.assertEqual(self.plain("run", "config.json").returncode, 0)
+        (self.gone, _, _), (self.stays, _, _) = self.runs()
+        self.files = self.stay()
+
+    def stay(self):
+        folder = self.work / ".mltune/runs" / self.stays
+        return contents(folder) if folder.exists() else None
+
+    def delete(self, **variables):
+        return self.plain("delete", self.gone, **variables)
+
+    def act(self, fault):
+        done = self.delete(**self.faulty(fault))
+        return done.returncode, done.stdout, done.stderr
+
+    def ends_well(self, code, out, said):
+        if code != 0:
+            self.fail_if_aborted(code, said)
+            if code > 0 and not said.strip():
+                raise Wrong(f"exit {code} without a word")
+            # What the journal does not know any more was deleted.
+            done = self.delete()
+            if done.returncode != 0 and self.gone in [r for r, *_ in
+                                                      self.runs()]:
+                raise Wrong(f"delete exits {done.returncode}: {done.stderr}")
+        if [run for run, *_ in self.runs()] != [self.stays]:
+            raise Wrong(f"runs: {self.runs()}: {said}")
+        if (self.work / ".mltune/runs" / self.gone).exists():
+            raise Wrong(f"its folder is left: {said}")
+        if self.stay() != self.files:
+            raise Wrong(f"another run has changed: {said}")
+
+    def test_calls_that_fail(self):
+        self.loop()
+
+
 class NewWays:
     """Of the ways to an allocation those alone that a job which is in the loop
     already, PLAIN, does not come."""
