@@ -49,6 +49,9 @@
       "the connection is lost")                                                \
     X(SSH, 15000, "a host that `ssh` is to reach, or a sign of life of it",    \
       "its node is lost")                                                      \
+    X(RANK, 60000,                                                             \
+      "a process of `mpirun` to take its node; the tuner among them",          \
+      "the run ends; it ends")                                                 \
     X(NODE_LINGER, 1000, "a node's last messages to leave",                    \
       "they are dropped")                                                      \
     X(NODE_GRACE, 3000, "what a node still does when it is to end",            \

@@ -14,7 +14,7 @@ test="libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3
     python3-numpy python3-zmq python3-optuna python3-torch python3-sklearn
     python3-xgboost python3-cloudpickle python3-nbclient python3-ipykernel python3-skorch
     python3-pip systemd git procps iproute2 openssh-client openssh-server
-    slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge curl nodejs chromium prometheus
+    slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge openmpi-bin curl nodejs chromium prometheus
     lintian mmdebstrap buildah zsh fish groff man-db"
 
 wanted=$build

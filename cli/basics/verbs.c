@@ -62,6 +62,8 @@ static const struct verb rows[] = {
     {"node", "a training node; started by launchers", true, verb_node},
     {"app-host", "says what an application plug-in is; started by others", true,
      verb_app_host},
+    {"rank-node", "a node on another rank of mpirun's; started by tuners", true,
+     verb_rank_node},
     {"webhook", "sends an event to a server; started by runs", true,
      verb_webhook},
     {"searcher-host", "hosts a searcher plug-in; started by tuners", true,

@@ -45,6 +45,7 @@ int verb_man(int argc, char **argv);
 int verb_open(int argc, char **argv);
 int verb_node(int argc, char **argv);
 int verb_note(int argc, char **argv);
+int verb_rank_node(int argc, char **argv);
 int verb_recover(int argc, char **argv);
 int verb_resume(int argc, char **argv);
 int verb_run(int argc, char **argv);

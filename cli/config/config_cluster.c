@@ -1,6 +1,7 @@
 #include "cli/config/config_internal.h"
 
 #include "base/json/json.h"
+#include "tuner/shell/ranks_io.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ static json_int_t allocated(void)
 enum err config_cluster_nodes(struct config_parse *p)
 {
     const json_t *hosts = json_at(p->root, "/cluster/hosts");
+    struct ranks ranks;
     json_int_t n = 0;
 
     assert(p->root);
@@ -35,6 +37,8 @@ enum err config_cluster_nodes(struct config_parse *p)
         n = (json_int_t)json_array_size(hosts);
     else if (has_launcher(p, "slurm"))
         n = allocated();
+    else if (has_launcher(p, "mpi") && ranks_find(&ranks))
+        n = ranks.size;
     return n > 0 ? json_put(p->root, "/cluster/nodes", json_integer(n))
                  : ERR_OK;
 }
@@ -91,6 +95,7 @@ void config_cluster(struct config_parse *p)
     static const char *const mine[] = {"/cluster/command", "/cluster/address"};
     const json_t *hosts = json_at(p->root, "/cluster/hosts");
     bool ssh = has_launcher(p, "ssh"), slurm = has_launcher(p, "slurm");
+    bool mpi = has_launcher(p, "mpi");
 
     assert(p->c);
     check_names(p);
@@ -101,10 +106,11 @@ void config_cluster(struct config_parse *p)
         problems_warn(p->problems, "/cluster/hosts",
                       "acts with cluster.launcher ssh alone");
     for (size_t i = 0; i < sizeof(mine) / sizeof(*mine) && !ssh && !slurm; i++)
-        if (json_at(p->root, mine[i]))
+        if (json_at(p->root, mine[i]) && !(mpi && i > 0))
             problems_warn(p->problems, mine[i],
-                          "acts with cluster.launcher ssh and slurm alone");
-    if ((ssh || slurm) && config_is_program(p->c))
+                          mpi ? "acts with cluster.launcher ssh and slurm alone"
+                              : "acts with nodes on other machines alone");
+    if ((ssh || slurm || mpi) && config_is_program(p->c))
         problems_add(p->problems, "/cluster/launcher",
                      json_at(p->root, "/cluster/launcher"),
                      "local: a program of your own is started on this machine "

@@ -37,9 +37,10 @@ static const struct config_field fields[] = {
     {.path = "cluster.launcher",
      .type = CONFIG_STRING,
      .fallback = "\"local\"",
-     .choices = "local|ssh|slurm",
-     .help = "how nodes are started: on this machine, on hosts by ssh, or by "
-             "srun inside an allocation of Slurm"},
+     .choices = "local|ssh|slurm|mpi",
+     .help = "how nodes are started: on this machine, on hosts by ssh, by "
+             "srun inside an allocation of Slurm, or by mpirun, which starts "
+             "mltune on each"},
     {.path = "cluster.hosts",
      .type = CONFIG_ANY,
      .schema = "{\"type\": \"array\", \"minItems\": 1, \"maxItems\": 64,"
@@ -62,7 +63,8 @@ static const struct config_field fields[] = {
      .min = 1,
      .max = KEEPER_NODES_MAX,
      .help = "processes that train, each with its part of the parameters; with "
-             "ssh and slurm as many as hosts unless given"},
+             "ssh and slurm as many as hosts unless given, with mpi as many as "
+             "mpirun has started"},
     {.path = "cluster.workers",
      .type = CONFIG_INT,
      .min = 1,

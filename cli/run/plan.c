@@ -142,6 +142,8 @@ static const char *where_nodes_run(const struct run_config *c)
         return "on hosts by ssh";
     if (launcher && strcmp(launcher, "slurm") == 0)
         return "on hosts of the allocation";
+    if (launcher && strcmp(launcher, "mpi") == 0)
+        return "where mpirun starts them";
     return "on this machine";
 }
 

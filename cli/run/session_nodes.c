@@ -6,10 +6,12 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/subprocess_io.h"
+#include "tuner/shell/ranks_io.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +127,41 @@ static enum err allocated_hosts(struct session *s, struct fault *f)
     return err;
 }
 
+/* Those of the others: once they have come. */
+static enum err hosts_of_ranks(struct session *s, struct fault *f)
+{
+    time_ns end = clock_monotonic() + DEADLINE_RANK_MS * 1000000LL;
+    const char *place = getenv("MLTUNE_RANKS");
+    struct pollfd p = {.fd = s->signal_fd, .events = POLLIN};
+    char host[ENGINE_HOST_MAX] = "";
+    struct ranks r;
+    uint64_t number;
+    enum err err;
+
+    if (!place || !ranks_find(&r) || r.size != s->nodes)
+        return fault_set(f, ERR_INVAL,
+                         "cluster.nodes is %u, which is not the number of "
+                         "processes that mpirun has started: they are a node "
+                         "each",
+                         s->nodes);
+    if (gethostname(host, sizeof(host) - 1) != 0)
+        snprintf(host, sizeof(host), "localhost");
+    err = add_host(s, host, f);
+    for (unsigned i = 1; i < r.size && !err;) {
+        if (ranks_asked(place, i, &number, host)) {
+            err = add_host(s, host, f);
+            i++;
+        } else if (clock_monotonic() > end || poll(&p, 1, RANKS_LOOK_MS) > 0) {
+            err = fault_set(f, ERR_NODE,
+                            "rank %u, of %u that mpirun has started, has not "
+                            "come to %s: all need the state folder on a file "
+                            "system that they share",
+                            i, r.size, place);
+        }
+    }
+    return err;
+}
+
 static enum err find_hosts(struct session *s, struct fault *f)
 {
     struct session_cluster *c = &s->cluster;
@@ -133,8 +170,12 @@ static enum err find_hosts(struct session *s, struct fault *f)
     c->host = mem_calloc(KEEPER_NODES_MAX, sizeof(*c->host));
     if (!c->host)
         return fault_set(f, ERR_NOMEM, "out of memory");
-    err = strcmp(c->engine->name, "slurm") == 0 ? allocated_hosts(s, f)
-                                                : read_hosts(s, f);
+    if (strcmp(c->engine->name, "slurm") == 0)
+        err = allocated_hosts(s, f);
+    else if (strcmp(c->engine->name, "mpi") == 0)
+        err = hosts_of_ranks(s, f);
+    else
+        err = read_hosts(s, f);
     if (!err && c->hosts == 0)
         err = fault_set(f, ERR_INVAL, "cluster.hosts: there are none");
     return err;

@@ -7,6 +7,7 @@
 #include "cli/config/config_table.h"
 #include "cli/config/program.h"
 #include "cli/config/registry.h"
+#include "cli/run/rank.h"
 #include "cli/run/session.h"
 #include "cli/run/warm.h"
 #include "tuner/board/earlier.h"
@@ -14,6 +15,7 @@
 #include <assert.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 static void fill_tuner(const struct run_config *c, struct tuner_options *t)
 {
@@ -105,7 +107,7 @@ static bool begin_warm(const struct start_options *a,
     return !err;
 }
 
-int start_run(const struct start_options *a, const struct run_config *c)
+static int run(const struct start_options *a, const struct run_config *c)
 {
     struct start_words words;
     struct tuner_options tuner;
@@ -154,5 +156,36 @@ int start_run(const struct start_options *a, const struct run_config *c)
     }
     code = session_run(&session);
     json_decref(schema);
+    return code;
+}
+
+static bool is_mpi(const struct run_config *c)
+{
+    const char *launcher =
+        json_string_value(json_at(c->effective, "/cluster/launcher"));
+
+    return launcher && strcmp(launcher, "mpi") == 0;
+}
+
+int start_run(const struct start_options *a, const struct run_config *c)
+{
+    struct fault f = {0};
+    struct own_rank rank;
+    enum err err;
+    int code;
+
+    assert(a);
+    assert(c);
+    if (!is_mpi(c))
+        return run(a, c);
+    err = rank_meet(a->state, &rank, &f);
+    if (err) {
+        console_error("%s", f.text);
+        return exit_code_of(err);
+    }
+    if (rank.is.rank > 0)
+        return rank_serve(&rank);
+    code = run(a, c);
+    rank_part(&rank);
     return code;
 }

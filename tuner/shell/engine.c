@@ -136,6 +136,30 @@ static bool srun_is_busy(const char *words)
            strstr(words, "Job step creation temporarily disabled");
 }
 
+/* ---- mpi ------------------------------------------------------------------
+ */
+
+/* What the ranks meet by is in the environment (cli/verbs/rank_node.c). */
+static enum err wrap_rank(const char *host, char *const node[],
+                          struct engine_words *out)
+{
+    static const char *const head[] = {"mltune", "rank-node"};
+    struct engine_words w = {.n = 0};
+    bool failed = false;
+
+    assert(host && node && node[0]);
+    add_copies(&w, head, sizeof(head) / sizeof(*head), &failed);
+    for (size_t i = 1; node[i]; i++)
+        add(&w, mem_strdup(node[i]), &failed);
+    return finish(&w, failed, out);
+}
+
+static bool rank_is_busy(const char *words)
+{
+    (void)words;
+    return false;
+}
+
 /* ---- the table ----------------------------------------------------------- */
 
 static const struct engine engines[] = {
@@ -150,6 +174,11 @@ static const struct engine engines[] = {
      .wrap = wrap_srun,
      .unreached = 1,
      .busy = srun_is_busy},
+    {.name = "mpi",
+     .program = "/proc/self/exe",
+     .wrap = wrap_rank,
+     .unreached = 1,
+     .busy = rank_is_busy},
 };
 
 const struct engine *engine_find(const char *name)

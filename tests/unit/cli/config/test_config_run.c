@@ -527,7 +527,7 @@ static void config_refusals_say_what_is_possible(void **state)
                    "{\"consistency\": {\"barrier\": {\"k\": 3}}}}",
                    "/ps/consistency/barrier/k: expected at most the 2 workers");
     expect_problem("{" TOY ", \"cluster\": {\"launcher\": \"pigeon\"}}",
-                   "expected one of \"local\", \"ssh\", \"slurm\"");
+                   "expected one of \"local\", \"ssh\", \"slurm\", \"mpi\"");
     expect_problem("{" TOY ", \"cluster\": {\"workers\": 0}}", "from 1 to 256");
     expect_problem("{" TOY ", \"tuner\": {\"searcher\": {\"plugin\": \"x\"}}}",
                    "a searcher that is built in");
