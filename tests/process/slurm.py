@@ -98,7 +98,7 @@ SlurmctldTimeout=120
 SlurmdTimeout={self.silence_s}
 MessageTimeout=60
 InactiveLimit=0
-KillWait=5
+KillWait=30
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 {nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP

@@ -111,10 +111,8 @@ class Mpi(Case):
         return job
 
     def test_ctrl_c_leaves_nothing(self):
-        """mpirun ends all ranks; the tuner writes that it was interrupted, and
-        other ranks go on from there. It has longer than a second from SIGTERM
-        to SIGKILL."""
-        self.env["OMPI_MCA_odls_base_sigkill_timeout"] = "10"
+        """mpirun ends all ranks, perhaps before the tuner has written why; the
+        run goes on, on other ranks. The tuner's own end leaves no folder."""
         job = self.begin()
         job.send_signal(signal.SIGINT)
         done = self.finish(job, LONG_S)
@@ -122,13 +120,14 @@ class Mpi(Case):
         self.assert_all_gone()
         shown = self.mltune("show", "endless", "--json").result
         self.assertEqual(shown["status"], "interrupted")
-        self.assertEqual(shown["reason"], "interrupted", done.err)
-        self.assert_no_place_left()
         job = self.begin(3, ("resume", "endless", "--set", "cluster.nodes=3"))
         self.assertEqual(len(self.records("run_resumed")), 1)
-        job.send_signal(signal.SIGINT)
+        os.kill(self.processes("resume")[0], signal.SIGINT)
         self.finish(job, LONG_S)
         self.assert_all_gone()
+        shown = self.mltune("show", "endless", "--json").result
+        self.assertEqual(shown["reason"], "interrupted")
+        self.assert_no_place_left()
 
     def test_a_dead_rank_ends_all(self):
         """mpirun says which rank it was."""
