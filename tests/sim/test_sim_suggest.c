@@ -140,6 +140,27 @@ static unsigned check_suggestions(const struct told_run *o)
     return begun;
 }
 
+/* Trials of a suggestion that a resume has forgotten. */
+static unsigned trials_forgotten(const struct told_run *o)
+{
+    unsigned forgotten = 0;
+    uint32_t last = 0;
+
+    for (size_t i = 0; i < json_array_size(o->journal); i++) {
+        struct record r;
+
+        assert_int_equal(
+            record_from_json(json_array_get(o->journal, i), &r, NULL), ERR_OK);
+        if (r.kind <= RECORD_TRIAL_ENDED && r.kind >= RECORD_TRIAL_STARTED &&
+            r.trial.suggestion)
+            last = r.trial.trial;
+        if (r.kind == RECORD_RUN_RESUMED && r.run_resumed.next_trial)
+            forgotten += last >= r.run_resumed.next_trial;
+        record_deinit(&r);
+    }
+    return forgotten;
+}
+
 static void suggest(struct sim_family *f, unsigned i, double at_s,
                     const char *settings, bool exhausted)
 {
@@ -514,6 +535,42 @@ static void suggestions_outlive_the_tuner(void **state)
     assert_true(again > 0);
 }
 
+/* A contest goes on from its snapshot, and forgets the trials that it began
+ * since: what they were to try is tried all the same, once. */
+static void suggestions_outlive_forgotten_trials(void **state)
+{
+    unsigned n = sim_seeds(60 * STRATEGIES), begun = 0, forgotten = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= n; seed++) {
+        struct sim_family f = with(seed % STRATEGIES);
+        struct rng dice;
+        uint64_t crash[3];
+        struct sim_options options = {
+            .crash = crash, .crashes = 3, .restarts = seed % 3 == 0};
+        struct told_run o;
+
+        rng_init(&dice, seed * 79);
+        for (int i = 0; i < 3; i++)
+            crash[i] = 60 + rng_below(&dice, 300);
+        f.snapshot_s = 0.05 + 0.2 * (seed % 5);
+        f.max_trials = 16;
+        for (unsigned i = 0; i < 4; i++)
+            suggest(&f, i, 0.05 + 0.3 * i + 0.02 * (seed % 30),
+                    i % 2 ? "[{\"learning_rate\": 0.0123}]"
+                          : "[{\"learning_rate\": 0.0124}, "
+                            "{\"learning_rate\": 0.0125}]",
+                    false);
+        run(&f, seed, &options, &o);
+        assert_int_equal(o.r.finish.status, RUN_FINISHED);
+        begun += check_suggestions(&o);
+        forgotten += trials_forgotten(&o);
+        release(&o);
+    }
+    assert_true(begun > n);
+    assert_true(forgotten > n / 20);
+}
+
 /* Somebody suggests one setting hundreds of times, and the search that knew it
  * is lost: all that comes back does so in steps that have room for it, one is
  * tried, and what was suggested after them is, too. */
@@ -578,6 +635,7 @@ int main(void)
         cmocka_unit_test(outside_exhausted_too_late),
         cmocka_unit_test(outside_pause_does_not_use_up_the_wait),
         cmocka_unit_test(suggestions_outlive_the_tuner),
+        cmocka_unit_test(suggestions_outlive_forgotten_trials),
         cmocka_unit_test(suggestions_come_back_by_the_hundred),
         cmocka_unit_test(suggestions_under_memory_torture),
     };

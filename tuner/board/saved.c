@@ -53,6 +53,18 @@ uint32_t saved_search(const json_t *saved)
     return saved_read(saved, fields, &read) ? read.search : 0;
 }
 
+uint32_t saved_next_trial(const json_t *saved)
+{
+    const json_t *trials = json_object_get(saved, "trials");
+    json_int_t first = json_integer_value(json_object_get(saved, "first"));
+    size_t n = json_array_size(trials);
+
+    return json_is_array(trials) && first > 0 && first < UINT32_MAX &&
+                   n < UINT32_MAX - (size_t)first
+               ? (uint32_t)first + (uint32_t)n
+               : 0;
+}
+
 enum err saved_setting(const struct space *space, const json_t *setting,
                        struct setting *out)
 {

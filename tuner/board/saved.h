@@ -32,6 +32,10 @@ extern const struct json_field saved_plateau[];
  * `search`; 0: none. */
 uint32_t saved_search(const json_t *saved);
 
+/* The number of that search's next trial, where the strategy saved all before
+ * it, as its members `first` and `trials`; 0: it did not. */
+uint32_t saved_next_trial(const json_t *saved);
+
 /* A setting as it was in an older run. Errors: ERR_FORMAT, ERR_NOMEM. */
 enum err saved_setting(const struct space *space, const json_t *setting,
                        struct setting *out);

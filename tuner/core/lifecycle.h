@@ -55,6 +55,10 @@ branch_id lifecycle_restored(const struct board *c, uint32_t trial);
 
 uint32_t lifecycle_search_resumed(const struct board *c);
 
+/* Trial @trial, from before the resume, is none of those that the search that
+ * goes on has: another gets its number. */
+bool lifecycle_forgets_trial(const struct board *c, uint32_t trial);
+
 /* The user's fork made room in this step, for one that was refused. */
 bool lifecycle_made_room(const struct board *c);
 

@@ -42,6 +42,7 @@ struct resume {
     char why[RECORD_TEXT_MAX]; /* CLEARING: the next attempt's */
     bool best_left;            /* the best of this snapshot cannot be used */
     uint32_t search;           /* that goes on; 0: none */
+    uint32_t next_trial;       /* of it, as in record_run_resumed */
     bool unsaved;              /* it ended, but for its model */
     bool closed; /* it ended, model and all, and is to go on still */
     bool ends;   /* the snapshot is of its end: */
@@ -118,6 +119,13 @@ uint32_t lifecycle_search_resumed(const struct board *c)
     return c->owner->resume->search;
 }
 
+bool lifecycle_forgets_trial(const struct board *c, uint32_t trial)
+{
+    const struct resume *r = c->owner->resume;
+
+    return r->next_trial > 0 && trial >= r->next_trial && trial <= r->trials;
+}
+
 uint32_t resume_from(const struct board *c)
 {
     return c->owner->resume->number;
@@ -180,6 +188,7 @@ static void record_resumed(struct board *c,
     struct record_run_resumed *r = board_record_run_resumed(c);
 
     r->search = c->owner->resume->search;
+    r->next_trial = c->owner->resume->next_trial;
     r->restarts = run_options(c)->restarts;
     r->best_of = BRANCH_NONE;
     r->unix_s = run_options(c)->started_unix_s + clockwork_tuner_s(c);
@@ -260,6 +269,7 @@ static void read_snapshot(struct board *c,
                        r->search);
         r->search = 0;
     }
+    r->next_trial = r->search ? saved_next_trial(saved) : 0;
     record_resumed(c, s);
     r->main = 0;
     if (!snapshot_state_begins(s->state)) {
@@ -319,6 +329,7 @@ static void begin_anew(struct board *c)
     r->number = 0;
     r->main = 0;
     r->search = first ? one->started.search : 0;
+    r->next_trial = 0;
     record_resumed(c, NULL);
     if (r->tried > 0)
         board_decision(c, "resume",

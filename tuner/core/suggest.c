@@ -186,7 +186,8 @@ static void reopen(struct suggest *s)
 /* ---- what waited before a resume ----------------------------------------- */
 
 /* The trial's search does not go on, and it had not ended: its record, which
- * may be among this step's, says that it was interrupted. */
+ * may be among this step's, says that it was interrupted. Or that search goes
+ * on without it. */
 static bool trial_is_lost(const struct board *c, const struct history *h,
                           uint32_t trial)
 {
@@ -194,8 +195,9 @@ static bool trial_is_lost(const struct board *c, const struct history *h,
     const struct history_search *s =
         t ? history_search(h, history_trial_search(t)) : NULL;
 
-    return s && !t->ended && !s->ended &&
-           history_trial_search(t) != lifecycle_search_resumed(c);
+    return lifecycle_forgets_trial(c, trial) ||
+           (s && !t->ended && !s->ended &&
+            history_trial_search(t) != lifecycle_search_resumed(c));
 }
 
 static bool still_waits(const struct board *c, const struct history *h,

@@ -277,6 +277,8 @@ static enum err apply_resumed(struct history *h, const struct record *r)
         h->asking = ASKING_OPEN;
     h->finished = false;
     history_suggestions_resume(h);
+    if (m->next_trial)
+        history_suggestions_forget(h, m->next_trial);
     take_status(h, RUN_WAITING, r->at_s);
     memcpy(h->status_reason, m->reason, RECORD_TEXT_MAX);
     h->resumes++;

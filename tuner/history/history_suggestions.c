@@ -31,11 +31,26 @@ void history_suggestion_follow(struct history *h, const struct record *r)
     assert(r->kind == RECORD_TRIAL_STARTED || r->kind == RECORD_TRIAL_UPDATED ||
            r->kind == RECORD_TRIAL_ENDED);
     assert(n <= h->suggestions);
-    if (r->kind == RECORD_TRIAL_STARTED && n > 0)
+    if (n > 0 && r->kind != RECORD_TRIAL_ENDED &&
+        (r->kind == RECORD_TRIAL_STARTED ||
+         h->suggestion[n - 1].s.state == SUGGESTION_WAITING))
         settle(&h->suggestion[n - 1], SUGGESTION_BEGUN, r->trial.trial,
                r->at_s);
     if (r->kind == RECORD_TRIAL_ENDED && r->trial.label == TRIAL_INTERRUPTED)
         wait_again(h, r->trial.trial);
+}
+
+void history_suggestions_forget(struct history *h, uint32_t next)
+{
+    assert(next > 0);
+    for (size_t i = 0; i < h->suggestions; i++) {
+        struct history_suggestion *s = &h->suggestion[i];
+
+        if (s->s.trial < next)
+            continue;
+        settle(s, SUGGESTION_WAITING, 0, NAN);
+        s->s.reason[0] = '\0';
+    }
 }
 
 void history_suggestions_finish(struct history *h, double at_s)

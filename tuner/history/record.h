@@ -226,6 +226,8 @@ struct record_run_resumed {
     uint32_t best_epoch; /* whose parameters were kept; 0: none */
     branch_id best_of;   /* that ran it; BRANCH_NONE where it is not known */
     uint32_t search;     /* that goes on, its finished trials known; 0: none */
+    uint32_t next_trial; /* of that search: trials of this number and higher
+                          * ones are forgotten, and begin anew; 0: none does */
     uint32_t restarts;   /* of the node in a row; 0: a user resumed the run */
     double
         unix_s; /* wall time of this record: at_s has stood still meanwhile */

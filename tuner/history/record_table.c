@@ -125,6 +125,8 @@ static const struct json_field run_resumed[] = {
     {FIELD_OF(record_run_resumed, U32, best_epoch)},
     {FIELD_OF(record_run_resumed, ID, best_of), .optional = true},
     {FIELD_OF(record_run_resumed, U32, search)},
+    {FIELD_OF(record_run_resumed, U32, next_trial), .optional = true,
+     .sparse = true},
     {FIELD_OF(record_run_resumed, U32, restarts)},
     {FIELD_OF(record_run_resumed, REAL, unix_s), .optional = true},
     {FIELD_OF(record_run_resumed, TEXT, path)},

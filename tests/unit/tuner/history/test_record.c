@@ -36,6 +36,7 @@ static void fill(struct record *r, enum record_kind kind)
         r->run_resumed.epoch = 4;
         r->run_resumed.best_of = 12;
         r->run_resumed.search = 2;
+        r->run_resumed.next_trial = 11;
         r->run_resumed.unix_s = 1.7e9;
         strcpy(r->run_resumed.path, "/runs/x/snapshots/000007");
         strcpy(r->run_resumed.reason, "node 0 was killed");

@@ -691,6 +691,46 @@ static void history_suggestions_follow_their_trials(void **state)
     history_deinit(&w.h);
 }
 
+/* A search goes on and forgets the trials from one on: what those were to try
+ * waits, and so does what was known by them. It is settled by the trial that
+ * gets the number. */
+static void history_suggestions_of_forgotten_trials_wait(void **state)
+{
+    struct world w = {0};
+    struct record r;
+
+    (void)state;
+    history_init(&w.h);
+    record_init(&r, RECORD_SEARCH_STARTED);
+    r.search_started.search = 1;
+    apply(&w, &r);
+    for (uint32_t n = 1; n <= 4; n++)
+        assert_int_equal(suggest(&w, n, SUGGESTION_WAITING, 0), ERR_OK);
+    for (uint32_t n = 1; n <= 2; n++)
+        assert_int_equal(
+            suggested_trial(&w, RECORD_TRIAL_STARTED, n, n, TRIAL_RUNNING),
+            ERR_OK);
+    assert_int_equal(suggest(&w, 3, SUGGESTION_KNOWN, 1), ERR_OK);
+    assert_int_equal(suggest(&w, 4, SUGGESTION_KNOWN, 2), ERR_OK);
+    record_init(&r, RECORD_RUN_RESUMED);
+    r.run_resumed.search = 1;
+    r.run_resumed.next_trial = 2;
+    apply(&w, &r);
+    assert_int_equal(w.h.suggestion[0].s.state, SUGGESTION_BEGUN);
+    assert_int_equal(w.h.suggestion[1].s.state, SUGGESTION_WAITING);
+    assert_int_equal(w.h.suggestion[1].s.trial, 0);
+    assert_int_equal(w.h.suggestion[2].s.state, SUGGESTION_KNOWN);
+    assert_int_equal(w.h.suggestion[3].s.state, SUGGESTION_WAITING);
+    assert_string_equal(w.h.suggestion[3].s.reason, "");
+    assert_int_equal(
+        suggested_trial(&w, RECORD_TRIAL_UPDATED, 2, 4, TRIAL_RUNNING), ERR_OK);
+    assert_int_equal(w.h.suggestion[1].s.state, SUGGESTION_WAITING);
+    assert_int_equal(w.h.suggestion[3].s.state, SUGGESTION_BEGUN);
+    assert_int_equal(w.h.suggestion[3].s.trial, 2);
+    assert_false(isnan(w.h.suggestion[3].settled_at_s));
+    history_deinit(&w.h);
+}
+
 /* Whoever repeats the request after a resume is known by its key. */
 static void history_suggestions_keep_their_key(void **state)
 {
@@ -1191,6 +1231,7 @@ int main(void)
         cmocka_unit_test(history_resumed_contest_goes_back_to_its_best),
         cmocka_unit_test(history_promotion_is_kept_by_later_snapshots),
         cmocka_unit_test(history_suggestions_follow_their_trials),
+        cmocka_unit_test(history_suggestions_of_forgotten_trials_wait),
         cmocka_unit_test(history_suggestions_keep_their_key),
         cmocka_unit_test(history_suggestions_end_with_the_run),
         cmocka_unit_test(history_resumed_reopens_search_and_run),
