@@ -99,22 +99,33 @@ static bool holds_the_same(const json_t *a, const json_t *b)
                json_integer_value(json_object_get(b, "sum"));
 }
 
-/* The entry of @list with the same content, or else with the same path. */
-static const json_t *partner(const json_t *list, size_t at, const json_t *of)
+/* The entry of @list with the path of @of, which is most often the @at-th. */
+static const json_t *namesake(const json_t *list, size_t at, const json_t *of)
 {
     const json_t *there = json_array_get(list, at), *item;
     size_t i;
 
-    if (there && holds_the_same(there, of)) /* as most often */
+    if (there && strcmp(path_in(there), path_in(of)) == 0)
         return there;
     json_array_foreach((json_t *)list, i, item)
     {
-        if (holds_the_same(item, of))
+        if (strcmp(path_in(item), path_in(of)) == 0)
             return item;
     }
-    json_array_foreach((json_t *)list, i, item)
-    {
-        if (strcmp(path_in(item), path_in(of)) == 0)
+    return NULL;
+}
+
+/* The first entry of @list, from the @from-th on and around, whose path @other
+ * lacks. */
+static const json_t *lacking(const json_t *list, size_t from,
+                             const json_t *other)
+{
+    size_t n = json_array_size(list);
+
+    for (size_t k = 0; k < n; k++) {
+        const json_t *item = json_array_get(list, (from + k) % n);
+
+        if (!namesake(other, from + k, item))
             return item;
     }
     return NULL;
@@ -129,32 +140,52 @@ static enum err refuse(struct fault *f, const char *path, const char *what)
                      path, what);
 }
 
+static enum err refuse_content(struct fault *f, const json_t *was,
+                               const json_t *is)
+{
+    char what[96];
+
+    snprintf(what, sizeof(what),
+             bytes_in(was) == bytes_in(is) ? "has other content in its %lld "
+                                             "bytes"
+                                           : "had %lld bytes and has %lld",
+             (long long)bytes_in(was), (long long)bytes_in(is));
+    return refuse(f, path_in(was), what);
+}
+
+/* Files of other names hold what stood at their places: which of them are
+ * trained on, and in which order, is known by the paths alone. */
+static enum err compare_places(const json_t *was, const json_t *is,
+                               struct fault *f)
+{
+    size_t n = json_array_size(was), m = json_array_size(is), i = 0;
+    const json_t *item;
+
+    while (i < n && i < m &&
+           holds_the_same(json_array_get(was, i), json_array_get(is, i)))
+        i++;
+    if (i == n && i == m)
+        return ERR_OK;
+    item = lacking(was, i, is);
+    if (item)
+        return refuse(f, path_in(item), "is not among them any more");
+    item = lacking(is, i, was);
+    /* Of the same paths each holds what it held: the list is in disorder. */
+    return item ? refuse(f, path_in(item), "was not among them") : ERR_OK;
+}
+
 static enum err compare(const json_t *was, const json_t *is, struct fault *f)
 {
     const json_t *item, *other;
-    char what[96];
     size_t i;
 
     json_array_foreach((json_t *)was, i, item)
     {
-        other = partner(is, i, item);
-        if (!other)
-            return refuse(f, path_in(item), "is not among them any more");
-        if (holds_the_same(item, other))
-            continue;
-        snprintf(what, sizeof(what),
-                 bytes_in(item) == bytes_in(other)
-                     ? "has other content in its %lld bytes"
-                     : "had %lld bytes and has %lld",
-                 (long long)bytes_in(item), (long long)bytes_in(other));
-        return refuse(f, path_in(item), what);
+        other = namesake(is, i, item);
+        if (other && !holds_the_same(item, other))
+            return refuse_content(f, item, other);
     }
-    json_array_foreach((json_t *)is, i, item)
-    {
-        if (!partner(was, i, item))
-            return refuse(f, path_in(item), "was not among them");
-    }
-    return ERR_OK;
+    return compare_places(was, is, f);
 }
 
 /* ---- the file ------------------------------------------------------------ */

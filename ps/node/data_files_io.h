@@ -20,10 +20,12 @@ struct file_read;
 enum { DATA_FILES_MAX = 1024 };
 
 /* Compares @file[n], in the order of their paths, with what lies beside @keep,
- * or writes that where there is nothing, or nothing that can be read. A file
- * that was moved and holds what it held is the same. Errors: ERR_INVAL other
- * data (@f names the first file that is not as it was, and says how to go on);
- * ERR_NOMEM, ERR_IO. */
+ * or writes that where there is nothing, or nothing that can be read. A path
+ * that was there holds what it held. Files that were moved are the same where
+ * the list, path by path, still holds the same contents in the same order: two
+ * that change places are other data. Errors: ERR_INVAL other data (@f names the
+ * first file that is not as it was, and says how to go on); ERR_NOMEM, ERR_IO.
+ */
 enum err data_files_check(const char *keep, const struct file_read *file,
                           size_t n, struct fault *f);
 

@@ -62,6 +62,53 @@ static void data_files_are_those_of_the_beginning(void **state)
     refused(file, 0, "/a is not among them");
 }
 
+/* Training data and validation data, or two parts of one table. */
+static void data_files_do_not_change_places(void **state)
+{
+    const struct file_read was[3] = {of("/a", 5, 1), of("/b", 5, 2),
+                                     of("/c", 7, 3)};
+    struct file_read is[3] = {of("/a", 5, 2), of("/b", 5, 1), of("/c", 7, 3)};
+
+    (void)state;
+    assert_int_equal(data_files_check(keep, was, 3, NULL), 0);
+    refused(is, 3, "/a has other content in its 5 bytes");
+    is[0] = of("/b", 5, 1);
+    is[1] = of("/c", 5, 2);
+    is[2] = of("/d", 7, 3);
+    refused(is, 3, "/b has other content in its 5 bytes");
+    is[0] = of("/b", 5, 2); /* behind the others, or before them */
+    is[1] = of("/c", 7, 3);
+    is[2] = of("/z", 5, 1);
+    refused(is, 3, "/a is not among them any more");
+    is[0] = of("/d/a", 5, 1);
+    is[1] = of("/d/b", 5, 2);
+    is[2] = of("/d/c", 7, 3);
+    assert_int_equal(data_files_check(keep, is, 3, NULL), 0);
+    is[1] = of("/d/b", 7, 3);
+    is[2] = of("/d/c", 5, 2);
+    refused(is, 3, "/b is not among them any more");
+}
+
+/* Two that hold the same are two. */
+static void data_files_are_matched_one_to_one(void **state)
+{
+    struct file_read file[3] = {of("/a", 5, 1), of("/b", 5, 1), of("/c", 6, 2)};
+    const struct file_read fewer[3] = {of("/b", 5, 1), of("/c", 6, 2),
+                                       of("/z", 9, 9)};
+
+    (void)state;
+    assert_int_equal(data_files_check(keep, file, 3, NULL), 0);
+    refused(file + 1, 2, "/a is not among them any more");
+    refused(fewer, 3, "/a is not among them any more");
+    file[2] = of("/c", 5, 1);
+    refused(file, 3, "/c had 6 bytes and has 5");
+    file[2] = of("/d", 5, 1);
+    refused(file, 3, "/c is not among them any more");
+    file[1] = of("/aa", 5, 1);
+    file[2] = of("/c", 6, 2);
+    assert_int_equal(data_files_check(keep, file, 3, NULL), 0);
+}
+
 /* What the run began with is known again from the next time on. */
 static void data_files_that_are_not_known_are_written(void **state)
 {
@@ -142,6 +189,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(data_files_are_those_of_the_beginning),
+        CASE(data_files_do_not_change_places),
+        CASE(data_files_are_matched_one_to_one),
         CASE(data_files_that_are_not_known_are_written),
         CASE(data_files_may_have_any_name),
         CASE(data_files_may_be_many),
