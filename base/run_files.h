@@ -11,6 +11,9 @@
 /* Beside it: which files the data were read from (ps/node/data_files_io.h). */
 #define RUN_KEPT_FILES "kept.json"
 
+/* That list as it was, while a run is tried with other data. */
+#define RUN_KEPT_FILES_WAS "kept.json.old"
+
 /* What people wrote to it (cli/state/notes_file.h). */
 #define RUN_NOTES "notes.json"
 

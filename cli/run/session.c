@@ -103,6 +103,7 @@ static enum err take_record(void *ctx, const struct record *record,
     view_changed(s->view);
     view_unlock(s->view);
     s->went_on |= !err && record->kind == RECORD_SNAPSHOT_WRITTEN;
+    s->trained |= !err && record->kind == RECORD_SLICE_SCHEDULED;
     session_kept_record(s, record);
     session_hooks_record(s, record);
     session_tensorboard_record(s, record);
@@ -159,6 +160,8 @@ static void take_tick(void *ctx, double now_s)
 
     session_hooks_turn(s);
     sweep(s);
+    if (s->data_tried && s->trained && is_journaled(s))
+        session_data_end(s, true);
     progress_draw(&s->progress, &s->history, now_s);
     if (now_s >= s->logs_seen_s && now_s < s->logs_seen_s + LOGS_SEEN_S)
         return;
@@ -851,6 +854,7 @@ static void tear_down(struct session *s)
     if (s->log_fd >= 0)
         close(s->log_fd);
     if (s->folder.lock_fd >= 0) {
+        session_data_end(s, s->trained && safe);
         folder_sweep(s->folder.path);
         if (safe && (s->went_on || s->result.finish.status == RUN_FINISHED))
             session_sweep_snapshots(s, false);

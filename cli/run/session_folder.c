@@ -1,6 +1,7 @@
 /* Files of a session: the run's folder, its model, its log. */
 #include "base/clock_io.h"
 #include "base/json/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/run_files.h"
 #include "cli/basics/console.h"
@@ -249,13 +250,52 @@ static enum err recall_history(struct session *s, struct fault *f)
     return err;
 }
 
-/* What is loaded next counts as what the run began with. */
-static void forget_data(const struct session *s)
-{
-    char path[FILE_PATH_MAX];
+/* ---- the data that it began with ------------------------------------------
+ *
+ * The list of them is written by who loads (ps/node/data_files_io.h). Where
+ * that writes another, or a first one, it counts once the run trains: until
+ * then the data may be refused for other reasons, and the old list is back. */
 
-    if (file_join(path, s->folder.path, RUN_KEPT_FILES, NULL) == ERR_OK)
-        file_remove(path);
+static enum err data_lists(const struct session *s, char list[FILE_PATH_MAX],
+                           char was[FILE_PATH_MAX], struct fault *f)
+{
+    enum err err = file_join(list, s->folder.path, RUN_KEPT_FILES, f);
+
+    return err ? err : file_join(was, s->folder.path, RUN_KEPT_FILES_WAS, f);
+}
+
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* One that is aside was left by a tuner that was killed. */
+static enum err data_begin(struct session *s, struct fault *f)
+{
+    char list[FILE_PATH_MAX], was[FILE_PATH_MAX];
+    enum err err = data_lists(s, list, was, f);
+
+    if (!err && is_there(was))
+        err = file_rename(was, list, f);
+    if (!err && s->o->other_data && is_there(list))
+        err = file_rename(list, was, f);
+    s->data_tried = !err && !is_there(list);
+    return err;
+}
+
+void session_data_end(struct session *s, bool trained)
+{
+    char list[FILE_PATH_MAX], was[FILE_PATH_MAX];
+
+    if (!s->data_tried || data_lists(s, list, was, NULL) != ERR_OK)
+        return;
+    s->data_tried = false;
+    if (trained)
+        file_remove(was);
+    else if (!is_there(was))
+        file_remove(list);
+    else if (file_rename(was, list, NULL) != ERR_OK)
+        log_event(LOG_WARN, "data_list_aside", "path=\"%s\"", was);
 }
 
 enum err session_make_folder(struct session *s, struct fault *f)
@@ -278,8 +318,8 @@ enum err session_make_folder(struct session *s, struct fault *f)
         err = file_join(path, s->folder.path, "config.json", f);
     if (!err && s->o->resume)
         err = recall_history(s, f);
-    if (!err && s->o->other_data)
-        forget_data(s);
+    if (!err && s->o->resume)
+        err = data_begin(s, f);
     if (!err && (!s->o->resume || s->o->reconfigured))
         err = write_json(path, s->o->config, f);
     if (!err && !s->o->resume && s->o->given)

@@ -31,6 +31,8 @@ struct session {
     bool sweep_due;     /* folders may be there that no record speaks of */
     bool went_on;       /* a snapshot was journaled since the run went on */
     char kept_dir[FILE_PATH_MAX]; /* what a model needs of the data */
+    bool data_tried;              /* the list of their files is a new one */
+    bool trained;                 /* a slice was journaled since it went on */
     char log_path[FILE_PATH_MAX];
     struct run_folder folder;
     struct journal *journal;
@@ -102,6 +104,10 @@ enum err session_register(struct session *s, struct fault *f);
 /* A run that goes on has no end any more: once a record says so, and with the
  * configuration that it goes on with. */
 enum err session_reopen(struct session *s, struct fault *f);
+
+/* Where the list of the data's files is a new one, it counts from here on if
+ * the run has @trained with them, else the old one does. */
+void session_data_end(struct session *s, bool trained);
 
 /* Shows what people wrote to the run, where that is new. */
 void session_notes_look(struct session *s);

@@ -618,12 +618,7 @@ class Resume(Case):
         snapshots = sorted(os.listdir(state / "runs" / run / "snapshots"))
 
         def goes_on(*words):
-            resumed = len(Journal(state, run).of("run_resumed"))
-            process = self.start("resume", run, "--json", *words)
-            self.wait_until(lambda: len(Journal(state, run).of(
-                "run_resumed")) > resumed, "the run to go on")
-            process.send_signal(signal.SIGINT)
-            self.assert_code(self.finish(process), 130)
+            self.goes_on_and_trains(run, *words)
 
         self.write("data/README", "no data, and of no account")
         os.utime(self.folder / "data/table.csv", (1, 1))
@@ -645,6 +640,74 @@ class Resume(Case):
         goes_on()
         self.write("data/table.csv", table(1))
         self.assert_code(self.mltune("resume", run), 78)
+        self.assert_nothing_left()
+
+    def goes_on_and_trains(self, run, *words):
+        """A slice of it is journaled; then it is interrupted."""
+        state = self.folder / ".mltune"
+        slices = len(Journal(state, run).of("slice_scheduled"))
+        process = self.start("resume", run, "--json", *words)
+        self.wait_until(lambda: len(Journal(state, run).of(
+            "slice_scheduled")) > slices, "the run to go on")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+
+    def test_other_data_count_from_when_the_run_trains_with_them(self):
+        """Those that are refused for another reason are none of the run's:
+        once its own are back it goes on, and nobody has to allow that."""
+        def table(rows, colours):
+            return "a,b,colour,y\n" + "".join(
+                f"{i % 7},{i % 5},{'rgb'[i % colours]},{i % 2}\n"
+                for i in range(rows))
+        config = endless_config()
+        config["app"] = {"name": "mlr", "data": "data", "test_fraction": 0.1}
+        (self.folder / "data").mkdir()
+        self.write("data/table.csv", table(4000, 2))
+        run = self.interrupted(config)
+        kept = self.folder / ".mltune/runs" / run / "kept.json"
+        began = kept.read_text()
+
+        def refused(*words):
+            done = self.mltune("resume", run, "--json", *words)
+            self.assert_code(done, 78)
+            self.assertEqual(done.result["reason"], "changed")
+
+        self.write("data/more.csv", table(100, 2))  # of more rows
+        refused("--other-data")
+        self.assertEqual(kept.read_text(), began)
+        (self.folder / "data/more.csv").unlink()
+        self.write("data/table.csv", table(4000, 3))  # of other columns
+        refused("--other-data")
+        self.assertEqual(kept.read_text(), began)
+        # One that knows no list of its files, as older runs.
+        kept.unlink()
+        refused()
+        self.assertFalse(kept.exists())
+        self.write("data/table.csv", table(4000, 2))
+        self.goes_on_and_trains(run)
+        self.assertEqual(kept.read_text(), began)
+        # Its tuner was killed while it tried others.
+        os.rename(kept, f"{kept}.old")
+        kept.write_text("[]")
+        self.goes_on_and_trains(run)
+        self.assertEqual(kept.read_text(), began)
+        self.assertFalse(os.path.exists(f"{kept}.old"))
+        self.assert_nothing_left()
+
+    def test_data_and_validation_data_do_not_change_places(self):
+        """A run would train on what it is judged by."""
+        config = endless_config()
+        config["app"] = {"name": "mlr", "data": "tr.csv", "test": "te.csv"}
+        for name, shift in (("tr.csv", 0), ("te.csv", 1)):
+            self.write(name, "a,b,y\n" + "".join(
+                f"{i % 7},{(i + shift) % 5},{i % 2}\n" for i in range(2000)))
+        run = self.interrupted(config)
+        os.rename(self.folder / "tr.csv", self.folder / "aside.csv")
+        os.rename(self.folder / "te.csv", self.folder / "tr.csv")
+        os.rename(self.folder / "aside.csv", self.folder / "te.csv")
+        refused = self.mltune("resume", run)
+        self.assert_code(refused, 78)
+        self.assertIn("te.csv has other content", refused.err)
         self.assert_nothing_left()
 
     def test_a_snapshot_without_its_record_is_said_and_removed(self):
