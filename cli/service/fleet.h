@@ -56,6 +56,7 @@ struct fleet_run {
                                    * of an unread one, reads in a row */
     char trouble[JOB_REASON_MAX]; /* why: the last one; "" */
     uint32_t epochs;              /* when it was begun last */
+    uint64_t records;             /* the same */
     time_ns not_before;           /* it waits until then; FLEET_ASKED */
     time_ns over_at; /* its log was ended then; 0: it goes on, or is cleared
                       */

@@ -183,6 +183,7 @@ static void begin(struct supervisor *s, struct fleet_run *run)
     run->refused = 0;
     run->trouble[0] = '\0';
     run->epochs = history_epochs(&run->history);
+    run->records = history_records(&run->history);
     run->attempts++;
     run->vigil = (struct vigil){0};
     run->alive = run->begins = true;
@@ -226,11 +227,23 @@ static void begin_next(struct supervisor *s)
 
 /* ---- runs that end ------------------------------------------------------- */
 
+/* What the tuner that has just ended journaled of why, which says more than the
+ * last line that it wrote: what to do comes after that. "": nothing. */
+static const char *last_message(const struct fleet_run *run)
+{
+    const struct history *h = &run->history;
+
+    if (!history_finished(h) || history_records(h) <= run->records ||
+        strcmp(history_end(h)->reason, RUN_REASON_RESUMED) == 0)
+        return "";
+    return history_end(h)->message;
+}
+
 /* An interrupted run goes on, unless that has led nowhere. */
 static void consider(struct supervisor *s, struct fleet_run *run,
                      const struct subprocess *was)
 {
-    char verdict[64], words[320], log_path[FILE_PATH_MAX];
+    char verdict[64], words[370], log_path[FILE_PATH_MAX];
     char why[JOB_REASON_MAX];
     bool hopeless = was->code == EXIT_CONFIG;
 
@@ -242,10 +255,11 @@ static void consider(struct supervisor *s, struct fleet_run *run,
     run->not_before = clock_monotonic() + PAUSE_BETWEEN * run->attempts;
     if (!hopeless && run->attempts < SUPERVISOR_ATTEMPTS_MAX)
         return;
-    words[0] = '\0';
-    if (path_in_run(s, run, "tuner.log", log_path) == ERR_OK)
+    snprintf(words, sizeof(words), "%.*s", (int)sizeof(words) - 1,
+             last_message(run));
+    if (!words[0] && path_in_run(s, run, "tuner.log", log_path) == ERR_OK)
         subprocess_last_line(log_path, words, sizeof(words));
-    snprintf(why, sizeof(why), "its tuner %s%s%s%.300s; continue tries again",
+    snprintf(why, sizeof(why), "its tuner %s%s%s%s; continue tries again",
              verdict, hopeless ? "" : " for the third time without an epoch",
              words[0] ? ": " : "", words);
     text_clean(why); /* a character may have been cut */

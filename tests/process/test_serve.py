@@ -12,6 +12,7 @@ import time
 
 import harness
 from harness import Case, journal_as_failed, mlr_config, without_copies
+from test_resume import Journal
 
 
 def endless_config():
@@ -527,6 +528,40 @@ class Trouble(Service):
         self.assertIn("continue", held["status_reason"])
         self.command(run, "stop")
         self.assertEqual(self.run_now(run)["status"], "stopped")
+
+    def test_a_run_whose_data_have_changed_is_held(self):
+        """It says which file, and how to go on all the same; so it does."""
+        def write(shift):
+            (self.folder / "new.csv").write_text("a,b,y\n" + "".join(
+                f"{i % 7},{(i + shift) % 5},{i % 2}\n" for i in range(4000)))
+            os.rename(self.folder / "new.csv", self.folder / "table.csv")
+        config = endless_config()
+        config["app"] = {"name": "mlr", "data": "table.csv",
+                         "test_fraction": 0.1}
+        write(0)
+        run = self.submit(config)
+        self.wait_for_clock(run)
+        write(1)
+        os.kill(self.tuner_of(run), signal.SIGKILL)
+        held = self.wait_for_status(run, "held")
+        self.assertIn("table.csv has other content", held["status_reason"])
+        self.assertIn("--other-data", held["status_reason"])
+        self.assertIn("continue tries again", held["status_reason"])
+        journal = Journal(self.folder / ".mltune", run)
+        slices = len(journal.of("slice_scheduled"))
+        process = self.start("resume", run, "--other-data", "--state",
+                             ".mltune")
+        self.wait_until(
+            lambda: len(Journal(self.folder / ".mltune", run).of(
+                "slice_scheduled")) > slices, "the run to go on")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        self.wait_until(
+            lambda: self.ask("POST", f"/api/v1/runs/{run}:continue")[0] == 200,
+            "the service to have it back")
+        self.wait_for_status(run, "tuning", "training")
+        self.command(run, "stop", 202)
+        self.wait_for_status(run, "stopped")
 
     def test_a_run_that_cannot_be_started_yet(self):
         """It says why, and is started once it can be."""
