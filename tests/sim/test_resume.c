@@ -746,8 +746,8 @@ static double ended_at(const json_t *journal, uint32_t epoch)
     return at_s;
 }
 
-/* Whether the run went on within a search after its first. */
-static bool went_on_in_retune(const json_t *journal)
+/* Whether the run went on within a search of @from or a later number. */
+static bool went_on_in(const json_t *journal, uint32_t from)
 {
     bool did = false;
 
@@ -756,7 +756,7 @@ static bool went_on_in_retune(const json_t *journal)
 
         assert_int_equal(record_from_json(json_array_get(journal, i), &r, NULL),
                          ERR_OK);
-        did |= r.kind == RECORD_RUN_RESUMED && r.run_resumed.search > 1;
+        did |= r.kind == RECORD_RUN_RESUMED && r.run_resumed.search >= from;
         record_deinit(&r);
     }
     return did;
@@ -794,7 +794,7 @@ static void resume_within_a_search_keeps_its_patience(void **state)
     for (crash = 2; crash < whole.actions; crash += 7) {
         journal = NULL;
         run_killed(&f, 1, &o, &r);
-        if (went_on_in_retune(journal)) {
+        if (went_on_in(journal, 2)) {
             found = outcome_of(journal, true);
             if (!json_equal(found, expected)) {
                 tell_difference(expected, found);
@@ -809,7 +809,8 @@ static void resume_within_a_search_keeps_its_patience(void **state)
     assert_true(within > 10);
 }
 
-/* The same of other strategies, which begin a search anew. */
+/* The same of other strategies; a contest that has a snapshot of its search
+ * goes on within it. */
 static void resume_of_other_strategies_ends_the_same(void **state)
 {
     static const char *const others[] = {"fixed", "hyperband", "pbt", "asha"};
@@ -824,20 +825,50 @@ static void resume_of_other_strategies_ends_the_same(void **state)
     }
 }
 
-struct interrupted {
-    json_t *outcome; /* the caller's */
-    uint64_t clocks; /* of all that ran */
+/* What the trials have come to: label, clocks and samples of each, whether it
+ * has a speed, and how many were stopped. */
+static json_t *trials_of(const struct history *h)
+{
+    json_t *list = json_array(), *result = history_result(h, NULL, NULL);
+    const json_t *tuning = json_object_get(result, "tuning");
+
+    for (size_t i = 0; i < h->trials; i++) {
+        const struct record_trial *t = &h->trial[i].t;
+
+        json_array_append_new(list, json_pack("[i, s, I, I, b]", (int)t->trial,
+                                              trial_label_name(t->label),
+                                              (json_int_t)t->figures.clocks,
+                                              (json_int_t)t->figures.samples,
+                                              (int)(t->figures.speed > 0)));
+    }
+    json_array_append(list, json_object_get(tuning, "stopped"));
+    json_decref(result);
+    return json_pack("{s: o}", "trials", list);
+}
+
+/* A run that was, or was not, interrupted or killed. */
+struct disturbed {
+    json_t *outcome, *trials; /* the caller's */
+    uint64_t clocks;          /* of all that ran */
+    uint64_t tuning;          /* clocks that its search took beside the winner's
+                               */
     size_t searches;
+    bool within;  /* it went on within its search */
     bool folders; /* trials had some */
 };
 
-static struct interrupted interrupted_of(const struct sim_family *f,
-                                         uint64_t seed,
-                                         const struct sim_options *how)
+static void disturbed_deinit(struct disturbed *d)
+{
+    json_decref(d->outcome);
+    json_decref(d->trials);
+}
+
+static struct disturbed disturbed_of(const struct sim_family *f, uint64_t seed,
+                                     const struct sim_options *how)
 {
     json_t *journal = NULL;
     struct sim_options o = *how;
-    struct interrupted out;
+    struct disturbed out;
     struct sim_result r;
     struct history h;
 
@@ -846,7 +877,10 @@ static struct interrupted interrupted_of(const struct sim_family *f,
     assert_int_equal(r.finish.status, RUN_FINISHED);
     fold_journal(journal, &h);
     out.outcome = outcome_of(journal, true);
+    out.trials = trials_of(&h);
     out.clocks = history_clocks(&h);
+    out.tuning = history_tuning(&h).clocks;
+    out.within = went_on_in(journal, 1);
     out.searches = history_searches_made(&h);
     out.folders = tells(journal, "\"trials\":[{\"trial\"");
     history_deinit(&h);
@@ -854,62 +888,107 @@ static struct interrupted interrupted_of(const struct sim_family *f,
     return out;
 }
 
+static void check_equal(const json_t *expected, const json_t *found,
+                        const struct sim_family *f, uint64_t seed, unsigned i,
+                        const char *how)
+{
+    if (json_equal(found, expected))
+        return;
+    tell_difference(expected, found);
+    fail_msg("%s seed %llu: another end if %s at moment %u", f->strategy,
+             (unsigned long long)seed, how, i);
+}
+
 enum { MOMENTS = 10, SLICE_CLOCKS = 16 };
 
-/* Interrupts @f at ten moments of its @seconds. Returns how often a second
- * search began. */
-static unsigned interrupt_at_moments(struct sim_family f, double seconds,
-                                     const struct interrupted *whole)
+struct seen {
+    unsigned anew;   /* a second search began */
+    unsigned within; /* it went on within its search */
+};
+
+/* Interrupts @f, or kills it, at ten moments of its @seconds. */
+static struct seen disturb_at_moments(struct sim_family f, uint64_t seed,
+                                      double seconds, bool kill,
+                                      const struct disturbed *whole)
 {
+    const char *how = kill ? "killed" : "interrupted";
     uint64_t never[] = {UINT64_MAX};
-    unsigned anew = 0;
+    struct seen seen = {0};
 
     for (unsigned i = 1; i <= MOMENTS; i++) {
         struct sim_options o = {.crash = never, .crashes = 1};
-        struct interrupted found;
+        struct disturbed found;
 
-        f.command[0].at_s = seconds * i / (MOMENTS + 1);
-        f.command[0].command = COMMAND_INTERRUPT;
-        found = interrupted_of(&f, 1, &o);
-        if (!json_equal(found.outcome, whole->outcome))
-            tell_difference(whole->outcome, found.outcome);
-        assert_true(json_equal(found.outcome, whole->outcome));
+        if (kill) {
+            o = (struct sim_options){.crash_s = seconds * i / (MOMENTS + 1)};
+        } else {
+            f.command[0].at_s = seconds * i / (MOMENTS + 1);
+            f.command[0].command = COMMAND_INTERRUPT;
+        }
+        found = disturbed_of(&f, seed, &o);
+        check_equal(whole->outcome, found.outcome, &f, seed, i, how);
         assert_true(found.clocks >= whole->clocks);
-        anew += found.searches > 1;
-        if (found.searches == 1 && found.clocks - whole->clocks > SLICE_CLOCKS)
+        seen.anew += found.searches > 1;
+        seen.within += found.within;
+        if (found.searches == 1) {
+            check_equal(whole->trials, found.trials, &f, seed, i, how);
+            assert_true(found.tuning >= whole->tuning);
+            assert_true(found.tuning - whole->tuning <=
+                        found.clocks - whole->clocks);
+        }
+        if (!kill && found.searches == 1 &&
+            found.clocks - whole->clocks > SLICE_CLOCKS)
             fail_msg("%s: interrupted at moment %u it repeats %llu clocks",
                      f.strategy, i,
                      (unsigned long long)(found.clocks - whole->clocks));
         assert_true(!found.folders || !f.trials_anew);
-        json_decref(found.outcome);
+        disturbed_deinit(&found);
     }
-    return anew;
+    return seen;
 }
 
-/* A contest goes on within its search, with all its trials: no clock of theirs
- * is run twice. Where its trials are not to be in snapshots it begins the
- * search anew, and comes to the same. */
+static void check_disturbed_contest(const struct sim_family *contest,
+                                    uint64_t seed)
+{
+    struct sim_family f = *contest;
+    struct sim_options o = {0};
+    struct disturbed whole;
+    struct sim_result r;
+    struct seen seen;
+
+    sim_run(&f, seed, NULL, &r);
+    whole = disturbed_of(&f, seed, &o);
+    assert_true(whole.folders);
+    seen = disturb_at_moments(f, seed, r.seconds, true, &whole);
+    assert_true(seen.within > 0);
+    if (seed == 1) {
+        seen = disturb_at_moments(f, seed, r.seconds, false, &whole);
+        assert_int_equal(seen.anew, 0);
+        assert_true(seen.within > 0);
+        f.trials_anew = true;
+        seen = disturb_at_moments(f, seed, r.seconds, false, &whole);
+        assert_true(seen.anew > 0);
+    }
+    disturbed_deinit(&whole);
+}
+
+/* A contest goes on within its search, with all its trials and what was
+ * measured of them; interrupted, no clock of theirs is run twice. Where its
+ * trials are not to be in snapshots it begins the search anew, and comes to the
+ * same. */
 static void resume_within_a_contest_goes_on(void **state)
 {
     static const char *const contests[] = {"hyperband", "asha", "pbt"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof(contests) / sizeof(*contests); i++) {
-        struct sim_family f = repeating(contests[i]);
-        struct sim_options o = {0};
-        struct interrupted whole;
-        struct sim_result r;
+    for (size_t i = 0; i < sizeof(contests) / sizeof(*contests); i++)
+        for (unsigned seed = 1; seed <= sim_seeds(3); seed++) {
+            struct sim_family f = repeating(contests[i]);
 
-        f.strategy = contests[i];
-        f.parts = 8;
-        sim_run(&f, 1, NULL, &r);
-        whole = interrupted_of(&f, 1, &o);
-        assert_true(whole.folders);
-        assert_int_equal(interrupt_at_moments(f, r.seconds, &whole), 0);
-        f.trials_anew = true;
-        assert_true(interrupt_at_moments(f, r.seconds, &whole) > 0);
-        json_decref(whole.outcome);
-    }
+            f.strategy = contests[i];
+            f.parts = 8;
+            check_disturbed_contest(&f, seed);
+        }
 }
 
 /* Memory that runs out now and then changes nothing of that. */
@@ -949,8 +1028,9 @@ static void resume_of_a_schedule_goes_on(void **state)
     kill_family(&f, 20, 0);
 }
 
-/* Once the search is over they go on with its winner; within it they begin
- * anew, their numbers counted on. */
+/* Once the search is over they go on with its winner. Within it `complete` and
+ * `tupaq` begin anew, their numbers counted on, and so do the others before
+ * their first snapshot. */
 static void resume_of_contests_goes_on_after_the_search(void **state)
 {
     static const char *const others[] = {"hyperband", "asha", "complete",

@@ -158,6 +158,10 @@ const struct branch *board_fork(struct board *c, const struct branch *parent,
                                 const struct setting *setting, json_t *json,
                                 const char *role);
 
+/* @id, a fork of @kept that was not scheduled yet, goes on as what that was
+ * made of: all that it ran since its fork counts as run by @id. */
+void board_go_on(struct board *c, branch_id id, branch_id kept);
+
 /* A read-only fork of @parent with one hold. */
 const struct branch *board_keep(struct board *c, const struct branch *parent,
                                 const char *role);

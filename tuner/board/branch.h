@@ -44,7 +44,7 @@ struct branch {
     double all_sum; /* of finite windows of the lineage */
     uint64_t all_samples;
 
-    /* Since the fork. */
+    /* Since the fork; of a kept fork as of what it was made of. */
     clock_no first_clock; /* global, of its first slice; valid when clocks > 0
                            * or a slice is out */
     bool scheduled;       /* had a slice */

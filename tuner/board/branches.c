@@ -56,7 +56,8 @@ bool branches_trained(const struct board *c)
     for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++) {
         const struct branch *b = &c->branches->slot[i];
 
-        if (b->state == BRANCH_LIVE && b->own_clocks > 0)
+        if (b->state == BRANCH_LIVE && b->type != BRANCH_KEPT &&
+            b->own_clocks > 0)
             return true;
     }
     return false;
@@ -98,8 +99,26 @@ void branches_plan_reset(const struct board *c, struct branch *b)
     b->plan_epochs = b->epochs;
 }
 
+static void take_own(struct branch *b, const struct branch *of)
+{
+    b->own_clocks = of->own_clocks;
+    b->own_samples = of->own_samples;
+    b->own_sum = of->own_sum;
+    trace_copy(&b->trace, &of->trace);
+}
+
+void board_go_on(struct board *c, branch_id id, branch_id kept)
+{
+    struct branch *b = branches_own(c, id);
+
+    assert(b && b->parent == kept && !b->scheduled);
+    take_own(b, branches_own(c, kept));
+}
+
 static void inherit(struct branch *b, const struct branch *parent)
 {
+    if (b->type == BRANCH_KEPT)
+        take_own(b, parent);
     b->clocks = parent->clocks;
     b->epochs = parent->epochs;
     b->now = parent->now;

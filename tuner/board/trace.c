@@ -87,6 +87,40 @@ void trace_add(struct trace *t, double sum, uint64_t samples, double seconds,
     t->window[t->len++] = w;
 }
 
+static bool may_follow(const struct trace *t, const struct trace_window *w)
+{
+    return isfinite(w->sum) && isfinite(w->seconds) && w->seconds >= 0 &&
+           w->reported >= 1 && w->reported <= t->merge &&
+           w->samples <= UINT64_MAX / 2 - t->samples &&
+           (t->len == 0 || w->epoch >= t->window[t->len - 1].epoch);
+}
+
+bool trace_restore(struct trace *t, uint32_t merge,
+                   const struct trace_window window[], uint32_t n)
+{
+    trace_init(t);
+    if (n > TRACE_WINDOWS_MAX || merge < 1 || merge > TRACE_MERGE_MAX ||
+        (merge & (merge - 1)))
+        return false;
+    t->merge = merge;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!may_follow(t, &window[i]))
+            return false;
+        t->window[t->len++] = window[i];
+        t->seconds += window[i].seconds;
+        t->samples += window[i].samples;
+        t->reported += window[i].reported;
+    }
+    return true;
+}
+
+void trace_copy(struct trace *to, const struct trace *from)
+{
+    memcpy(to, from,
+           offsetof(struct trace, window) +
+               from->len * sizeof(from->window[0]));
+}
+
 void trace_curve(const struct trace *t, struct curve *out)
 {
     double seconds = 0;

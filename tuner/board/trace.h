@@ -15,7 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TRACE_WINDOWS_MAX = 80 };
+enum {
+    TRACE_WINDOWS_MAX = 80,
+    TRACE_MERGE_MAX = 1 << 24 /* of one that is restored */
+};
 
 struct trace_window {
     double sum, seconds;
@@ -50,6 +53,14 @@ void trace_init(struct trace *t);
  * the window before. O(1) on average. */
 void trace_add(struct trace *t, double sum, uint64_t samples, double seconds,
                uint32_t epoch);
+
+/* Makes the trace that had @window[n] and @merge. False where none can have
+ * had, or what it goes on to would be out of bounds. */
+bool trace_restore(struct trace *t, uint32_t merge,
+                   const struct trace_window window[], uint32_t n);
+
+/* Copies what there is. */
+void trace_copy(struct trace *to, const struct trace *from);
 
 /* The trace as it is. */
 void trace_curve(const struct trace *t, struct curve *out);

@@ -22,6 +22,9 @@ struct lineage {
     uint64_t all_samples;
     uint32_t results;
     struct epoch_result result[BOARD_EPOCHS_KEPT];
+    uint64_t own_clocks; /* of a trial's, since its fork; 0: not told */
+    uint32_t merge, windows;
+    struct trace_window window[TRACE_WINDOWS_MAX];
 };
 
 static const struct json_field result_fields[] = {
@@ -55,14 +58,44 @@ static const struct json_field lineage_fields[] = {
     {.name = NULL},
 };
 
+static const struct json_field window_fields[] = {
+    {FIELD_OF(trace_window, REAL, sum)},
+    {FIELD_OF(trace_window, REAL, seconds)},
+    {FIELD_OF(trace_window, U64, samples)},
+    {FIELD_OF(trace_window, U32, reported)},
+    {FIELD_OF(trace_window, U32, epoch)},
+    {.name = NULL},
+};
+static const struct field_list windows = {
+    .fields = window_fields,
+    .item = sizeof(struct trace_window),
+    .count = offsetof(struct lineage, windows),
+};
+/* Snapshots may be older than these. */
+static const struct json_field own_fields[] = {
+    {FIELD_OF(lineage, U64, own_clocks), .optional = true},
+    {FIELD_OF(lineage, U32, merge), .optional = true},
+    {.name = "trace",
+     .kind = FIELD_TUPLES,
+     .optional = true,
+     .offset = offsetof(struct lineage, window),
+     .max = TRACE_WINDOWS_MAX,
+     .list = &windows},
+    {.name = NULL},
+};
+
 static json_t *lineage_to_json(const void *member)
 {
-    return saved_new(lineage_fields, member);
+    const struct lineage *l = member;
+    json_t *o = saved_new(lineage_fields, l);
+
+    return o && l->own_clocks ? saved_add(o, own_fields, l) : o;
 }
 
 static bool lineage_from_json(const json_t *value, void *member)
 {
-    return saved_read(value, lineage_fields, member);
+    return saved_read(value, lineage_fields, member) &&
+           saved_read(value, own_fields, member);
 }
 
 static const struct field_custom lineage_codec = {lineage_to_json,
@@ -117,7 +150,7 @@ static const struct json_field best_fields[] = {
 
 /* ---- writing ------------------------------------------------------------- */
 
-static struct lineage lineage_of(const struct branch *b)
+static struct lineage lineage_of(const struct branch *b, bool own)
 {
     struct lineage l = {.clocks = b->clocks,
                         .epochs = b->epochs,
@@ -129,6 +162,12 @@ static struct lineage lineage_of(const struct branch *b)
     for (size_t i = 0; i < BOARD_EPOCHS_KEPT; i++)
         if (b->result[i].epoch > 0)
             l.result[l.results++] = b->result[i];
+    if (!own)
+        return l;
+    l.own_clocks = b->own_clocks;
+    l.merge = b->trace.merge;
+    l.windows = b->trace.len;
+    memcpy(l.window, b->trace.window, l.windows * sizeof(l.window[0]));
     return l;
 }
 
@@ -149,7 +188,8 @@ static const struct json_field trial_fields[] = {
 json_t *snapshot_state_trial(const struct snapshot_trial *t,
                              const struct branch *b)
 {
-    const struct state_trial x = {t->trial, t->number, t->of, lineage_of(b)};
+    const struct state_trial x = {t->trial, t->number, t->of,
+                                  lineage_of(b, true)};
 
     return saved_new(trial_fields, &x);
 }
@@ -175,7 +215,7 @@ json_t *snapshot_state(const struct board *c, const struct snapshot_parts *of)
     const struct state state = {.strategy = of->saved,
                                 .end = of->end ? saved_new(end_fields, of->end)
                                                : NULL,
-                                .main = lineage_of(of->main),
+                                .main = lineage_of(of->main, of->own),
                                 .beginning = of->main->id == 0,
                                 .workers = board_system(c)->workers,
                                 .samples_per_clock = slices_samples_seen(c)};
@@ -184,8 +224,8 @@ json_t *snapshot_state(const struct board *c, const struct snapshot_parts *of)
     assert(of->saved || of->end);
     json_decref(state.end);
     if (o && of->best) {
-        const struct state_best b = {lineage_of(of->best), of->outcome->loss,
-                                     of->outcome->metric};
+        const struct state_best b = {lineage_of(of->best, false),
+                                     of->outcome->loss, of->outcome->metric};
 
         o = saved_add(o, best_fields, &b);
     }
@@ -199,6 +239,22 @@ static bool plausible(const struct board *c, const struct branch *b)
 {
     return isfinite(b->now.sum) && branches_position(c, b) < board_units(c) &&
            b->clocks >= b->now.clocks && b->epochs <= b->clocks;
+}
+
+static bool take_own(const struct lineage *l, struct branch *b)
+{
+    if (l->own_clocks == 0)
+        return true;
+    if (l->own_clocks > l->clocks || l->windows == 0 ||
+        l->window[l->windows - 1].epoch > l->epochs ||
+        !trace_restore(&b->trace, l->merge, l->window, l->windows) ||
+        b->trace.samples > l->all_samples)
+        return false;
+    b->own_clocks = l->own_clocks;
+    b->own_samples = b->trace.samples;
+    for (uint32_t i = 0; i < l->windows; i++)
+        b->own_sum += l->window[i].sum;
+    return true;
 }
 
 static bool take_lineage(const struct board *c, const struct lineage *l,
@@ -215,7 +271,7 @@ static bool take_lineage(const struct board *c, const struct lineage *l,
             return false;
         b->result[l->result[i].epoch % BOARD_EPOCHS_KEPT] = l->result[i];
     }
-    return plausible(c, b) &&
+    return plausible(c, b) && take_own(l, b) &&
            (b->epochs == 0 ||
             b->result[b->epochs % BOARD_EPOCHS_KEPT].epoch == b->epochs);
 }

@@ -23,6 +23,7 @@ struct snapshot_parts {
     const struct branch *best;      /* the best model; or NULL */
     const struct best *outcome;     /* of `best` */
     const struct tuner_finish *end; /* the run is over: how; or NULL */
+    bool own; /* `main` with what its trial has run since its fork */
     uint32_t trials;
     json_t *trial[STRATEGY_WAITING_MAX]; /* borrowed: snapshot_state_trial */
 };

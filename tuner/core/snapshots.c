@@ -670,6 +670,7 @@ static void write(struct board *c)
     if (s->saved || s->last) {
         struct snapshot_parts parts = {.saved = s->saved,
                                        .main = b,
+                                       .own = lifecycle_writes_trials(c),
                                        .best = best,
                                        .outcome = &s->outcome,
                                        .end = s->last ? &s->end : NULL,

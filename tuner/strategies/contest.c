@@ -154,12 +154,21 @@ static enum trial_label summarise(const struct contest *ct,
                       out);
 }
 
-/* Records a trial: what its branch has run, under the label it has. */
-static void record_trial(struct contest *ct, struct contestant *x,
-                         enum record_kind kind)
+/* What shows how the trial runs: its branch, or what that is to be forked from
+ * after a resume; NULL: it has none. */
+static const struct branch *shown_by(const struct contest *ct,
+                                     const struct contestant *x)
+{
+    const struct branch *b = board_branch(ct->c, x->t->branch);
+
+    return b || !ct->restoring ? b : board_branch(ct->c, x->from);
+}
+
+void contest_record(struct contest *ct, struct contestant *x,
+                    enum record_kind kind)
 {
     struct trial_figures *f = &x->t->figures;
-    const struct branch *b = board_branch(ct->c, x->t->branch);
+    const struct branch *b = shown_by(ct, x);
 
     summary_none(f);
     if (b)
@@ -167,9 +176,9 @@ static void record_trial(struct contest *ct, struct contestant *x,
     if (f->points > 1)
         f->speed_unit = speed_unit_of(
             summary_is_relative(f->loss[0], board_loss_floor(ct->c)), false);
-    f->seconds = b ? branch_trace(b)->seconds : 0;
-    f->samples = b ? branch_own_samples(b) : 0;
-    f->clocks = b ? branch_own_clocks(b) : 0;
+    f->seconds = x->seconds + (b ? branch_trace(b)->seconds : 0);
+    f->samples = x->samples + (b ? branch_own_samples(b) : 0);
+    f->clocks = x->clocks + (b ? branch_own_clocks(b) : 0);
     trial_record(ct->c, x->t, kind);
 }
 
@@ -177,13 +186,13 @@ static void record_trial(struct contest *ct, struct contestant *x,
 static void label(struct contest *ct, struct contestant *x)
 {
     struct trial *t = x->t;
-    const struct branch *b = board_branch(ct->c, t->branch);
+    const struct branch *b = shown_by(ct, x);
 
     if (x->parked)
         return; /* as it was */
     if (b && branch_own_samples(b) > 0)
         t->label = summarise(ct, b, &t->figures);
-    else
+    else if (t->label == TRIAL_RUNNING) /* else as before a resume */
         t->label = TRIAL_STOPPED;
 }
 
@@ -198,15 +207,15 @@ static void base_without(struct contest *ct, branch_id gone)
                               : 0);
 }
 
-/* Counts what its branch took, before it goes. */
-static void count_spent(struct contest *ct, struct contestant *x)
+void contest_count_spent(const struct contest *ct, struct contestant *x)
 {
-    const struct branch *b = board_branch(ct->c, x->t->branch);
+    const struct branch *b = shown_by(ct, x);
 
     if (!b)
         return;
     x->seconds += branch_trace(b)->seconds;
     x->clocks += branch_own_clocks(b);
+    x->samples += branch_own_samples(b);
 }
 
 /* Its branch goes, its record closes with the label it has. */
@@ -217,8 +226,8 @@ static void put_out(struct contest *ct, struct contestant *x,
 
     assert(!x->out);
     if (!ct->ended)
-        record_trial(ct, x, RECORD_TRIAL_ENDED);
-    count_spent(ct, x);
+        contest_record(ct, x, RECORD_TRIAL_ENDED);
+    contest_count_spent(ct, x);
     base_without(ct, x->t->branch);
     if (x->started)
         training_deinit(&x->line);
@@ -333,7 +342,7 @@ static void park(struct contest *ct, struct contestant *x)
     board_decision(c, "memory",
                    "memory is short: trial %u waits as the best model",
                    contest_number(x));
-    count_spent(ct, x);
+    contest_count_spent(ct, x);
     base_without(ct, x->t->branch);
     training_deinit(&x->line);
     board_free(c, x->t->branch, "waits as the best model");
@@ -591,7 +600,7 @@ struct contestant *contest_inherit(struct contest *ct,
     x->started = x->over = false;
     x->running = true;
     x->seconds = 0;
-    x->clocks = 0;
+    x->clocks = x->samples = 0;
     x->tries = 0;
     plateau_commit(&x->plateau);
     if (!fork_branch(ct, x)) {
@@ -684,7 +693,7 @@ static void take_epoch(struct contest *ct, struct contestant *x,
               e->e.epoch >= board_limits(c).max_epochs;
     if (!ct->ended) {
         label(ct, x);
-        record_trial(ct, x, RECORD_TRIAL_UPDATED);
+        contest_record(ct, x, RECORD_TRIAL_UPDATED);
     }
     if (target)
         end_at_target(ct, x);
@@ -840,7 +849,7 @@ void contest_end(struct contest *ct, struct contestant *winner,
     suggest_over(ct->c, "the strategy makes one search, and that is over");
     if (!winner || winner->out)
         return;
-    record_trial(ct, winner, RECORD_TRIAL_ENDED);
+    contest_record(ct, winner, RECORD_TRIAL_ENDED);
     if (ct->leader != contest_number(winner)) {
         snprintf(text, sizeof(text), "trial %u wins: %.300s",
                  contest_number(winner), reason);

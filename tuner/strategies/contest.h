@@ -42,7 +42,7 @@ struct contestant {
     double score;   /* latest, less is better; NAN: none or not finite */
     double best;    /* least so far; NAN: none */
     double seconds; /* of branches that it had before */
-    uint64_t clocks;
+    uint64_t clocks, samples;
     uint32_t tries;          /* of its tests' forks that were seen to fail */
     uint32_t refusals;       /* of its own fork, in a row with nothing run */
     uint64_t refused_clocks; /* that all had run by the last of them */
@@ -164,6 +164,13 @@ void contest_judge(struct contest *ct, struct contestant *x);
 
 /* Ends a trial that does not run, and frees its branch. */
 void contest_drop(struct contest *ct, struct contestant *x, const char *reason);
+
+/* Records a trial: all that it has run, under the label it has. */
+void contest_record(struct contest *ct, struct contestant *x,
+                    enum record_kind kind);
+
+/* Counts what its branch has run as run before, in @x. */
+void contest_count_spent(const struct contest *ct, struct contestant *x);
 
 /* Ends a trial that had diverged before a resume, and has no branch. */
 void contest_diverged(struct contest *ct, struct contestant *x);

@@ -64,6 +64,7 @@ static const struct json_field trial_fields[] = {
     {FIELD_AS("best", saved_trial, REAL, x.best)},
     {FIELD_AS("seconds", saved_trial, REAL, x.seconds)},
     {FIELD_AS("clocks", saved_trial, U64, x.clocks)},
+    {FIELD_AS("ran", saved_trial, U64, x.samples), .optional = true},
     {FIELD_OF(saved_trial, REAL, leg_sum)},
     {FIELD_OF(saved_trial, U64, leg_samples)},
     {.name = NULL},
@@ -139,6 +140,8 @@ static json_t *trial_to_json(const struct contest *ct,
         .leg_samples = x->line.leg_samples};
     json_t *o;
 
+    if (s.diverged)
+        contest_count_spent(ct, &s.x); /* it comes back without its branch */
     memcpy(s.reason, t->reason, sizeof(s.reason));
     o = s.setting ? saved_new(trial_fields, &s) : NULL;
     json_decref(s.setting);
@@ -355,7 +358,9 @@ static bool has_branch(struct contest *ct, struct contestant *x)
     const struct branch *b = board_branch(c, x->t->branch);
 
     if (!b) {
-        if (!trial_fork(c, x->t, x->from))
+        if (trial_fork(c, x->t, x->from))
+            board_go_on(c, x->t->branch, x->from);
+        else
             board_retry(c);
         return false;
     }
@@ -374,7 +379,7 @@ static bool has_branch(struct contest *ct, struct contestant *x)
     x->started = true;
     if (contest_number(x) == ct->leader)
         board_set_base(c, x->t->branch);
-    trial_record(c, x->t, RECORD_TRIAL_UPDATED);
+    contest_record(ct, x, RECORD_TRIAL_UPDATED);
     board_drop(c, x->from, "the run goes on from it");
     x->from = BRANCH_NONE;
     return true;

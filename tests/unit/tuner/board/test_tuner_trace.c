@@ -65,6 +65,62 @@ static void trace_joins_within_epochs(void **state)
     }
 }
 
+/* A trace is restored from its windows, and goes on as it would have. */
+static void trace_is_restored_and_goes_on(void **state)
+{
+    struct trace t, r;
+
+    (void)state;
+    for (uint32_t n = 1; n < 400; n += 7) {
+        trace_init(&t);
+        for (uint32_t i = 0; i < n; i++)
+            trace_add(&t, i, 10, 0.5, i / 117);
+        assert_true(trace_restore(&r, t.merge, t.window, t.len));
+        for (uint32_t i = n; i < n + 500; i++) {
+            trace_add(&t, i, 10, 0.5, i / 117);
+            trace_add(&r, i, 10, 0.5, i / 117);
+        }
+        assert_int_equal(r.len, t.len);
+        assert_int_equal(r.merge, t.merge);
+        assert_int_equal(r.samples, t.samples);
+        assert_int_equal(r.reported, t.reported);
+        assert_true(r.seconds == t.seconds);
+        for (uint32_t k = 0; k < t.len; k++)
+            assert_memory_equal(&r.window[k], &t.window[k],
+                                sizeof(t.window[k]));
+    }
+}
+
+/* What is no trace's is refused: whatever was added to it might never end. */
+static void trace_is_not_restored_from_what_is_none(void **state)
+{
+    const struct trace_window good[2] = {{1, 0.5, 10, 2, 0},
+                                         {1, 0.5, 10, 2, 1}};
+    struct trace_window bad[2];
+    struct trace t;
+
+    (void)state;
+    assert_true(trace_restore(&t, 2, good, 2));
+    assert_true(trace_restore(&t, 1, good, 0));
+    assert_true(trace_restore(&t, TRACE_MERGE_MAX, good, 2));
+    assert_false(trace_restore(&t, 0, good, 2));
+    assert_false(trace_restore(&t, 3, good, 2));
+    assert_false(trace_restore(&t, TRACE_MERGE_MAX * 2, good, 2));
+    assert_false(trace_restore(&t, 1, good, 2)); /* windows of two */
+    assert_false(trace_restore(&t, 2, good, TRACE_WINDOWS_MAX + 1));
+#define BAD(member, value)                                                     \
+    memcpy(bad, good, sizeof(bad));                                            \
+    bad[0].member = (value);                                                   \
+    assert_false(trace_restore(&t, 2, bad, 2))
+    BAD(sum, NAN);
+    BAD(seconds, -1);
+    BAD(seconds, INFINITY);
+    BAD(reported, 0);
+    BAD(epoch, 2); /* then comes 1 */
+    BAD(samples, UINT64_MAX);
+#undef BAD
+}
+
 /* Many epochs of one window each fit as well. */
 static void trace_takes_many_short_epochs(void **state)
 {
@@ -289,6 +345,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trace_keeps_everything_in_bounded_memory),
         cmocka_unit_test(trace_joins_within_epochs),
+        cmocka_unit_test(trace_is_restored_and_goes_on),
+        cmocka_unit_test(trace_is_not_restored_from_what_is_none),
         cmocka_unit_test(trace_takes_many_short_epochs),
         cmocka_unit_test(trace_marks_what_is_not_finite),
         cmocka_unit_test(trace_empty_window_only_takes_time),
