@@ -645,6 +645,35 @@ static void refused(struct board *c, const struct branch *b)
     due_after(c, fmax(run_options(c)->snapshot_every_s / 10, REFUSED_S));
 }
 
+/* A slice that was out when it was begun has diverged: nobody could go on from
+ * that. It is taken again at once, when the strategy knows. */
+static void spoilt(struct board *c)
+{
+    struct snapshots *s = c->owner->snapshots;
+
+    board_drop(c, s->branch, "diverged");
+    s->branch = BRANCH_NONE;
+    forget_taken(c);
+    s->phase = SNAPSHOT_IDLE;
+    s->wanted = true;
+    board_retry_after(c, SOON_S);
+}
+
+static bool has_diverged(struct board *c)
+{
+    const struct snapshots *s = c->owner->snapshots;
+
+    if (board_branch(c, s->branch)->nonfinite)
+        return true;
+    for (uint32_t i = 0; i < s->now.n; i++) {
+        const struct branch *b = board_branch(c, s->now.x[i].fork);
+
+        if (b && b->nonfinite)
+            return true;
+    }
+    return false;
+}
+
 /* The branch is there, and its numbers are known: they go with it. */
 static void write(struct board *c)
 {
@@ -665,6 +694,10 @@ static void write(struct board *c)
         return;
     if (no) {
         refused(c, no);
+        return;
+    }
+    if (has_diverged(c)) {
+        spoilt(c);
         return;
     }
     if (s->saved || s->last) {
