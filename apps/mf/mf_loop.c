@@ -5,9 +5,9 @@
  *   pass ─► clock ─► step ─► a worker's part ─► block ─► ratings
  *
  * A block is successive ratings of which no two have a user or an item in
- * common: computed at once, they give what they give one after another. So that
- * blocks are long, ratings come in an order that the seed draws, and within a
- * part each is put to the first of some blocks that has neither of its rows.
+ * common: computed at once, they give what they give one after another. Ratings
+ * come in an order that the seed draws, and the plan orders those of a part so
+ * that blocks are full.
  */
 #include "apps/mf/mf_app.h"
 #include "base/mem.h"
@@ -18,8 +18,7 @@
 
 enum {
     LINE_BYTES = 64,
-    PLACES = 1024,    /* of a block's rows, by the rows' last bits */
-    OPEN_BLOCKS = 16, /* that ratings of a part may be put in */
+    PLACES = 1024, /* of a block's rows, by the rows' last bits */
     SEED_OF_LOOP = 0x100b
 };
 
@@ -53,14 +52,6 @@ static uint32_t parts_each(uint32_t clocks, unsigned workers)
     return each < most ? each : most;
 }
 
-static enum err pass_alloc(struct mf_pass *p, uint64_t count)
-{
-    p->key = mem_alloc(count * sizeof(*p->key));
-    p->value = mem_alloc(count * sizeof(*p->value));
-    p->count = count;
-    return p->key && p->value ? ERR_OK : ERR_NOMEM;
-}
-
 static void free_pass(struct mf_pass *p)
 {
     mem_free(p->key);
@@ -86,197 +77,22 @@ static void shuffle(struct mf_pass *p, const struct mf_pairs *pairs,
     }
 }
 
-/* ---- blocks that are full ------------------------------------------------ */
-
-/* Ratings by the part that they will be in: rows are cut as the plan does it
- * (ps/loop/parts.c). Where it cut elsewhere blocks would be shorter. */
-struct mf_sorting {
-    uint32_t groups[MF_SIDES];
-    uint32_t *group[MF_SIDES]; /* [rows] owned */
-    uint64_t *start;           /* [groups of both + 1] owned */
-    uint32_t *order;           /* [count] owned */
-};
-
-/* Blocks of a part that have room, the oldest first, and where those go that
- * are closed. */
-struct mf_open {
-    uint64_t first, end;
-    size_t n;
-    struct mf_open_block {
-        size_t n;
-        uint32_t rating[MF_BLOCK];
-        uint64_t taken[MF_SIDES][PLACES / 64]; /* places, a bit each */
-    } block[OPEN_BLOCKS];
-};
-
-static enum err find_groups(const struct mf *m, struct mf_sorting *s,
-                            enum mf_side side)
-{
-    const struct mf_pass *p = &m->pass;
-    uint32_t *group = mem_calloc(m->rows[side] + 1, sizeof(*group));
-    double before = 0;
-
-    s->group[side] = group;
-    if (!group)
-        return ERR_NOMEM;
-    for (uint64_t i = 0; i < p->count; i++)
-        group[p->key[i][side]]++;
-    for (uint64_t row = 0; row < m->rows[side]; row++) {
-        double count = group[row];
-        double middle = (before + count / 2) / (double)p->count;
-
-        group[row] = (uint32_t)(middle * s->groups[side]);
-        if (group[row] >= s->groups[side])
-            group[row] = s->groups[side] - 1;
-        before += count;
-    }
-    return ERR_OK;
-}
-
-static uint64_t group_of(const struct mf_sorting *s, const uint32_t *key)
-{
-    return (uint64_t)s->group[MF_USERS][key[MF_USERS]] * s->groups[MF_ITEMS] +
-           s->group[MF_ITEMS][key[MF_ITEMS]];
-}
-
-/* Stable. */
-static enum err sort_by_group(const struct mf *m, struct mf_sorting *s)
-{
-    const struct mf_pass *p = &m->pass;
-    uint64_t all = (uint64_t)s->groups[MF_USERS] * s->groups[MF_ITEMS];
-
-    s->start = mem_calloc(all + 2, sizeof(*s->start));
-    s->order = mem_alloc(p->count * sizeof(*s->order));
-    if (!s->start || !s->order)
-        return ERR_NOMEM;
-    for (uint64_t i = 0; i < p->count; i++)
-        s->start[group_of(s, p->key[i]) + 2]++;
-    for (uint64_t g = 2; g < all + 2; g++)
-        s->start[g] += s->start[g - 1];
-    for (uint64_t i = 0; i < p->count; i++)
-        s->order[s->start[group_of(s, p->key[i]) + 1]++] = (uint32_t)i;
-    return ERR_OK;
-}
-
-static bool is_taken(const struct mf_open_block *b, const uint32_t *key)
-{
-    bool taken = false;
-
-    for (unsigned side = 0; side < MF_SIDES; side++)
-        taken |= b->taken[side][key[side] % PLACES / 64] >> key[side] % 64 & 1;
-    return taken;
-}
-
-static void put(struct mf_open_block *b, uint32_t rating, const uint32_t *key)
-{
-    b->rating[b->n++] = rating;
-    for (unsigned side = 0; side < MF_SIDES; side++)
-        b->taken[side][key[side] % PLACES / 64] |= UINT64_C(1)
-                                                   << key[side] % 64;
-}
-
-/* The block's ratings are next of their group; one that is not full is last, so
- * that those that are follow one another. */
-static void close_block(const struct mf_pass *from, struct mf_open *o,
-                        size_t at, struct mf_pass *to)
-{
-    const struct mf_open_block *b = &o->block[at];
-    uint64_t next = b->n == MF_BLOCK ? o->first : o->end - b->n;
-
-    for (size_t i = 0; i < b->n; i++, next++) {
-        memcpy(to->key[next], from->key[b->rating[i]], sizeof(*to->key));
-        to->value[next] = from->value[b->rating[i]];
-    }
-    if (b->n == MF_BLOCK)
-        o->first = next;
-    else
-        o->end -= b->n;
-    o->n--;
-    memmove(&o->block[at], &o->block[at + 1],
-            (o->n - at) * sizeof(o->block[0]));
-}
-
-/* To the oldest block that has none of its rows. */
-static void add_rating(const struct mf_pass *from, struct mf_open *o,
-                       uint32_t rating, struct mf_pass *to)
-{
-    const uint32_t *key = from->key[rating];
-    size_t at = 0;
-
-    while (at < o->n && is_taken(&o->block[at], key))
-        at++;
-    if (at == OPEN_BLOCKS) {
-        close_block(from, o, 0, to);
-        at--;
-    }
-    if (at == o->n)
-        o->block[o->n++] = (struct mf_open_block){0};
-    put(&o->block[at], rating, key);
-    if (o->block[at].n == MF_BLOCK)
-        close_block(from, o, at, to);
-}
-
-static void fill_blocks(const struct mf_pass *from, const struct mf_sorting *s,
-                        struct mf_open *open, struct mf_pass *to)
-{
-    uint64_t all = (uint64_t)s->groups[MF_USERS] * s->groups[MF_ITEMS];
-
-    for (uint64_t g = 0; g < all; g++) {
-        open->first = s->start[g];
-        open->end = s->start[g + 1];
-        for (uint64_t i = s->start[g]; i < s->start[g + 1]; i++)
-            add_rating(from, open, s->order[i], to);
-        while (open->n > 0)
-            close_block(from, open, 0, to);
-        assert(open->first == open->end);
-    }
-}
-
-static enum err order_blocks(struct mf *m)
-{
-    /* The plan keeps with a worker what has more rows. */
-    enum mf_side space =
-        m->rows[MF_ITEMS] > m->rows[MF_USERS] ? MF_ITEMS : MF_USERS;
-    struct mf_open *open = mem_calloc(1, sizeof(*open));
-    struct mf_sorting s = {.order = NULL};
-    struct mf_pass to = {0};
-    enum err err = open ? pass_alloc(&to, m->pass.count) : ERR_NOMEM;
-
-    s.groups[space] = m->workers;
-    s.groups[space == MF_USERS ? MF_ITEMS : MF_USERS] =
-        m->workers * m->time_parts;
-    for (unsigned side = 0; side < MF_SIDES && !err; side++)
-        err = find_groups(m, &s, side);
-    if (!err)
-        err = sort_by_group(m, &s);
-    if (!err) {
-        fill_blocks(&m->pass, &s, open, &to);
-        free_pass(&m->pass);
-        m->pass = to;
-        to = (struct mf_pass){0};
-    }
-    free_pass(&to);
-    for (unsigned side = 0; side < MF_SIDES; side++)
-        mem_free(s.group[side]);
-    mem_free(s.start);
-    mem_free(s.order);
-    mem_free(open);
-    return err;
-}
-
 enum err mf_loop_take(struct mf *m, const struct mf_pairs *pairs)
 {
-    enum err err = pass_alloc(&m->pass, pairs->count);
+    struct mf_pass *p = &m->pass;
 
     m->time_parts = parts_each(m->parts, m->workers);
     /* A clock is a step; of fewer ratings than steps, some. */
     m->parts = m->time_parts * m->workers;
     if (m->parts > pairs->count)
         m->parts = (uint32_t)pairs->count;
-    if (err)
-        return err;
-    shuffle(&m->pass, pairs, m->seed);
-    return order_blocks(m);
+    p->key = mem_alloc(pairs->count * sizeof(*p->key));
+    p->value = mem_alloc(pairs->count * sizeof(*p->value));
+    if (!p->key || !p->value)
+        return ERR_NOMEM;
+    p->count = pairs->count;
+    shuffle(p, pairs, m->seed);
+    return ERR_OK;
 }
 
 /* ---- the plan ------------------------------------------------------------ */
@@ -319,6 +135,7 @@ int mf_loop_plan(struct mf *m, struct mlt_ps *ps, struct mlt_error *error)
     o.touch = touch;
     o.touches = MF_SIDES;
     o.time_parts = m->time_parts;
+    o.apart = MF_BLOCK;
     err = mlt_loop_new(ps, &o, &m->loop, error);
     if (err)
         return err;

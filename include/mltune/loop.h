@@ -38,7 +38,8 @@ enum {
     MLT_LOOP_AXES_MAX = 4,
     MLT_LOOP_TOUCHES_MAX = 16,
     MLT_LOOP_TOTALS_MAX = 16,
-    MLT_LOOP_PARTS_MAX = 4096 /* along one dimension */
+    MLT_LOOP_PARTS_MAX = 4096, /* along one dimension */
+    MLT_LOOP_APART_MAX = 64
 };
 
 /* ---- what an iteration touches ------------------------------------------- */
@@ -128,11 +129,17 @@ struct mlt_loop_options {
     uint64_t shuffle;
     unsigned time_parts; /* a worker; 0: chosen. More: shorter waits */
     uint64_t buffer;     /* iterations that a buffered update waits; 0: a part*/
+    /* For bodies that work on several iterations at once. A part's iterations
+     * are put in an order in which, as often as can be, so many in a row,
+     * counted from the part's first one, share no row of a table updated in
+     * place; rows that the data choose are not looked at. The body sees for
+     * itself which do. 0: as given. At most MLT_LOOP_APART_MAX; not ordered. */
+    unsigned apart;
 };
 /* clang-format off */
 #define MLT_LOOP_OPTIONS                                                       \
     {sizeof(struct mlt_loop_options), "loop", 1, {0, 0, 0, 0}, 0, NULL, NULL,  \
-     0, NULL, 0, NULL, 0, 0, 0, 0, 0}
+     0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 struct mlt_loop;

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "ps/loop/apart.h"
 #include "ps/loop/plan_text.h"
 #include "ps/server/errors.h"
 #include "ps/server/ps.h"
@@ -32,6 +33,14 @@ static enum err check_numbers(const struct mlt_loop_options *o, struct fault *f)
     if (o->time_parts > MLT_LOOP_PARTS_MAX)
         return fault_set(f, ERR_INVAL, "%u time parts: expected at most %d",
                          o->time_parts, MLT_LOOP_PARTS_MAX);
+    if (o->apart > MLT_LOOP_APART_MAX)
+        return fault_set(f, ERR_INVAL,
+                         "%u iterations apart: expected at most %d", o->apart,
+                         MLT_LOOP_APART_MAX);
+    if (o->apart > 1 && o->ordered)
+        return fault_set(f, ERR_INVAL,
+                         "%u iterations apart: an ordered loop keeps its order",
+                         o->apart);
     if (!o->value != !o->value_bytes)
         return fault_set(f, ERR_INVAL,
                          "values go with value_bytes, and only with them");
@@ -253,6 +262,8 @@ static enum err make_plan(struct mlt_loop *l, const struct mlt_loop_options *o,
         schedule_init(&l->schedule, &l->plan);
         err = parts_make(&l->nest, &l->plan, o->shuffle, &l->parts);
     }
+    if (!err)
+        err = apart_order(&l->nest, o->apart, &l->parts);
     if (!err) {
         plan_text(&text, l->name, &l->nest, ds, &l->plan, &l->parts,
                   l->workers);

@@ -4,6 +4,9 @@
     loops.py [movielens] [generated] [speed] [--mltune PATH] [--data DIR]
              [--rates R,...] [--passes N] [--rounds N]
 
+Without parts: those that BENCH_LOOPS names, else movielens and speed, a few minutes.
+Settings that are left out are those of the tables in docs/results.md.
+
 movielens, generated   MovieLens 1M; 20 million generated ratings. Validation RMSE
                        after each pass of: one worker; a loop of 8 workers on 4
                        nodes; the other form on them under bsp. For each rate: the
@@ -11,8 +14,8 @@ movielens, generated   MovieLens 1M; 20 million generated ratings. Validation RM
                        the target: 1.01 of the best RMSE that one worker has at any
                        rate; of each form's best rate all passes, and the bytes that
                        nodes send in one
-speed                  CPU seconds and seconds a pass on MovieLens 1M: a run less
-                       one of fewer passes, rounds that take turns
+speed                  CPU seconds and seconds a pass on MovieLens 1M: a run of 42
+                       passes less one of 2, rounds that take turns
 
 Prints one line `name key=value ... value unit` a measurement. What the nodes of one
 machine need in time says little of several machines.
@@ -31,6 +34,10 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GENERATED = ("gen:ratings?users=138493&items=26744&ratings=20000000"
              "&rank=16&noise=0.5&seed=1")
+RATES = {"ml1m": [0.01, 0.015, 0.02, 0.025, 0.03, 0.04],
+         "generated": [0.02, 0.05]}
+PASSES = {"ml1m": 15, "generated": 10}
+FEW, MANY = 2, 42  # of `speed`
 # Form: as a loop, nodes, workers of each.
 FORMS = {"serial": ("loop", 1, 1), "loop": ("loop", 4, 2),
          "data": ("data", 4, 2)}
@@ -88,9 +95,10 @@ def passes_to(curve, target):
 
 def progress(args, name, data):
     curves, sent = {}, {}
+    rates, passes = args.rates or RATES[name], args.passes or PASSES[name]
     for form, how in FORMS.items():
-        for rate in args.rates:
-            result, cpu = run(args, data, how, rate, args.passes, 0.1)
+        for rate in rates:
+            result, cpu = run(args, data, how, rate, passes, 0.1)
             curves[form, rate] = rmse_by_pass(result)
             keys = {"data": name, "form": form, "rate": rate}
             line("loops_seconds", keys, result["seconds"], "s")
@@ -102,12 +110,12 @@ def progress(args, name, data):
     target = NEAR * min(m for (form, _), c in curves.items()
                         if form == "serial" for m in c if not math.isnan(m))
     for form in FORMS:
-        need = {r: passes_to(curves[form, r], target) for r in args.rates}
-        for rate, passes in need.items():
+        need = {r: passes_to(curves[form, r], target) for r in rates}
+        for rate, n in need.items():
             line("loops_passes", {"data": name, "form": form, "rate": rate,
                                   "target": f"{target:.5f}"},
-                 passes, "passes")
-        best = min(args.rates, key=lambda r: (need[r], r))
+                 n, "passes")
+        best = min(rates, key=lambda r: (need[r], r))
         keys = {"data": name, "form": form, "rate": best}
         for i, metric in enumerate(curves[form, best]):
             line("loops_rmse", {**keys, "pass": i + 1}, metric, "rmse")
@@ -119,12 +127,11 @@ def speed(args):
     forms = {"data_1": ("data", 1, 1), "loop_1": ("loop", 1, 1),
              "loop_2": ("loop", 1, 2), "loop_4x2": ("loop", 4, 2),
              "data_4x2": ("data", 4, 2)}
-    few, many = 2, 2 + args.passes * 4
     took = {f: {"cpu": [], "elapsed": []} for f in forms}
     for _ in range(args.rounds):
         for form, how in forms.items():
-            a, cpu_a = run(args, args.movielens, how, 0.02, few, 0.0005)
-            b, cpu_b = run(args, args.movielens, how, 0.02, many, 0.0005)
+            a, cpu_a = run(args, args.movielens, how, 0.02, FEW, 0.0005)
+            b, cpu_b = run(args, args.movielens, how, 0.02, MANY, 0.0005)
             n = b["epochs"] - a["epochs"]
             took[form]["cpu"].append((cpu_b - cpu_a) / n)
             took[form]["elapsed"].append((b["seconds"] - a["seconds"]) / n)
@@ -139,32 +146,39 @@ def speed(args):
                  middle[peer] / middle[ours], "ratio")
 
 
+PARTS = {"movielens": lambda args: progress(args, "ml1m", args.movielens),
+         "generated": lambda args: progress(args, "generated", GENERATED),
+         "speed": speed}
+
+
 def main():
     p = argparse.ArgumentParser(
         description=__doc__.splitlines()[0])
     p.add_argument("part", nargs="*",
-                   help="movielens, generated, speed; all without")
+                   help="movielens, generated, speed; without: BENCH_LOOPS, "
+                        "else movielens and speed")
     p.add_argument("--mltune", default=str(ROOT / "build/release/mltune"))
     p.add_argument("--data", default=os.environ.get(
         "MLTUNE_DATA", str(ROOT / "../shared/data")))
     p.add_argument("--rates", type=lambda t: [float(r) for r in t.split(",")],
-                   default=[0.01, 0.02, 0.05])
-    p.add_argument("--passes", type=int, default=15)
-    p.add_argument("--rounds", type=int, default=5)
+                   help="of each data set its own without")
+    p.add_argument("--passes", type=int,
+                   help="of each data set its own without")
+    p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--memory", default="4GiB")
     p.add_argument("--work", help="where runs have their folders")
     args = p.parse_args()
     args.movielens = str(pathlib.Path(args.data) / "ml1m.train90.tsv.xz")
-    parts = args.part or ["movielens", "generated", "speed"]
+    parts = args.part or os.environ.get("BENCH_LOOPS",
+                                        "movielens speed").split()
     for part in parts:
-        if part == "movielens":
-            progress(args, "ml1m", args.movielens)
-        elif part == "generated":
-            progress(args, "generated", GENERATED)
-        elif part == "speed":
-            speed(args)
-        else:
+        if part not in PARTS:
             p.error(f"no part {part}")
+        if part != "generated" and not os.path.exists(args.movielens):
+            print(f"# loops part={part} skipped: there is no {args.movielens}",
+                  flush=True)
+        else:
+            PARTS[part](args)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@
 #include "base/rng.h"
 #include "ps/rows/rule.h"
 #include "tests/unit/fixture/app_run.h"
+#include "tests/unit/fixture/ps_fixture.h"
 #include "tests/unit/fixture/scratch.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -213,56 +215,89 @@ static void loop_of_a_shared_user_has_an_order(void **state)
 
 /* ---- the order ----------------------------------------------------------- */
 
-enum { MANY = 60000, MANY_USERS = 3000, MANY_ITEMS = 1000, MANY_PARTS = 12 };
+enum {
+    MANY = 60000,
+    MANY_USERS = 3000,
+    MANY_ITEMS = 1000,
+    MANY_PARTS = 12,
+    MANY_WORKERS = 4
+};
 
 static bool share_a_row(const uint32_t a[MF_SIDES], const uint32_t b[MF_SIDES])
 {
     return a[MF_USERS] == b[MF_USERS] || a[MF_ITEMS] == b[MF_ITEMS];
 }
 
-/* The plan's parts of one worker: items with about as many ratings each; an
- * item is where the middle of its ratings is. */
-static void find_parts(const struct mf_pass *p, uint32_t part[MANY_ITEMS])
+/* What the loop's body was given, by worker. */
+struct worker_seen {
+    uint64_t blocks;
+    uint64_t ratings;
+    bool wrong;
+};
+
+struct dealt {
+    const struct mf_pairs *pairs;
+    _Atomic bool seen[MANY]; /* by its value */
+    struct worker_seen worker[MANY_WORKERS];
+};
+
+static void see(struct dealt *o, struct worker_seen *s,
+                const uint32_t key[MF_SIDES], float value)
 {
-    double before = 0;
+    int at = (int)value;
 
-    memset(part, 0, MANY_ITEMS * sizeof(*part));
-    for (uint64_t i = 0; i < p->count; i++)
-        part[p->key[i][MF_ITEMS]]++;
-    for (int item = 0; item < MANY_ITEMS; item++) {
-        double count = part[item];
-
-        part[item] = (uint32_t)((before + count / 2) / MANY * MANY_PARTS);
-        before += count;
-    }
+    s->ratings++;
+    s->wrong |= atomic_exchange(&o->seen[at], true);
+    for (unsigned side = 0; side < MF_SIDES; side++)
+        s->wrong |= key[side] != o->pairs->row[side][at];
 }
 
-/* Blocks of one worker's parts, as far as no two ratings share a row. */
-static uint64_t count_blocks(const struct mf_pass *p)
+/* A part: ratings that go on from one another as far as none shares a row. */
+static int see_part(const struct mlt_block *b, void *arg)
 {
-    static uint32_t part[MANY_ITEMS];
-    uint64_t blocks = 0;
+    struct dealt *o = arg;
+    struct worker_seen *s = &o->worker[mlt_worker_index(b->worker)];
+    const uint32_t(*key)[MF_SIDES] = (const void *)b->key;
+    size_t first = 0;
 
-    find_parts(p, part);
-    for (unsigned g = 0; g < MANY_PARTS; g++) {
-        uint64_t block[MF_BLOCK];
-        unsigned n = MF_BLOCK;
+    for (size_t i = 0; i < b->n; i++) {
+        bool ends = i == 0 || i - first == MF_BLOCK;
 
-        for (uint64_t i = 0; i < p->count; i++) {
-            bool ends = n == MF_BLOCK;
-
-            if (part[p->key[i][MF_ITEMS]] != g)
-                continue;
-            for (unsigned j = 0; j < n && !ends; j++)
-                ends = share_a_row(p->key[block[j]], p->key[i]);
-            if (ends) {
-                blocks++;
-                n = 0;
-            }
-            block[n++] = i;
+        for (size_t j = first; j < i && !ends; j++)
+            ends = share_a_row(key[j], key[i]);
+        if (ends) {
+            s->blocks++;
+            first = i;
         }
+        see(o, s, key[i], ((const float *)b->value)[i]);
     }
-    return blocks;
+    return 0;
+}
+
+static void plan_and_see(struct mf *m, struct dealt *o)
+{
+    struct mlt_ps *ps = fixture_ps(m->workers, "bsp", "sgd");
+    struct mlt_error err;
+
+    for (unsigned side = 0; side < MF_SIDES; side++) {
+        const struct mlt_table_options opt = {.size = sizeof(opt),
+                                              .name = side ? "items" : "users",
+                                              .rows = m->rows[side],
+                                              .width = m->rank,
+                                              .access = MLT_EXCLUSIVE,
+                                              .flags = MLT_NO_MOMENTUM,
+                                              .chunk_bytes = 4096};
+
+        if (mlt_ps_table(ps, &opt, &m->table[side], &err))
+            fail_msg("%s", err.text);
+    }
+    assert_int_equal(mf_loop_take(m, o->pairs), ERR_OK);
+    if (mf_loop_plan(m, ps, &err))
+        fail_msg("%s", err.text);
+    fixture_start(ps);
+    assert_int_equal(mlt_loop_run(m->loop, see_part, o), 0);
+    mf_loop_free(m);
+    mlt_ps_free(ps);
 }
 
 /* Each rating once; in blocks of nearly as many as are computed at once, though
@@ -271,7 +306,6 @@ static void loop_order_fills_blocks(void **state)
 {
     static uint32_t row[MF_SIDES][MANY];
     static float value[MANY];
-    static bool seen[MANY];
     const struct mf_pairs pairs = {MANY, {row[MF_USERS], row[MF_ITEMS]}, value};
     int64_t before = mem_outstanding();
     struct rng rng;
@@ -285,29 +319,27 @@ static void loop_order_fills_blocks(void **state)
         row[MF_ITEMS][i] = (uint32_t)((u + u * u) / 2 * MANY_ITEMS);
         value[i] = (float)i;
     }
-    for (unsigned workers = 1; workers <= 4; workers += 3) {
-        struct mf m = {.workers = workers,
+    for (unsigned workers = 1; workers <= MANY_WORKERS; workers += 3) {
+        static struct dealt o;
+        struct mf m = {.rank = 4,
+                       .workers = workers,
                        .parts = MANY_PARTS,
                        .seed = 7,
                        .rows = {MANY_USERS, MANY_ITEMS}};
-        uint64_t blocks;
+        uint64_t blocks = 0, ratings = 0;
 
-        memset(seen, 0, sizeof(seen));
-        assert_int_equal(mf_loop_take(&m, &pairs), ERR_OK);
-        assert_true(m.pass.count == MANY);
-        for (uint64_t i = 0; i < MANY; i++) {
-            int at = (int)m.pass.value[i];
-
-            assert_false(seen[at]);
-            seen[at] = true;
-            for (unsigned side = 0; side < MF_SIDES; side++)
-                assert_int_equal(m.pass.key[i][side], row[side][at]);
+        memset(&o, 0, sizeof(o));
+        o.pairs = &pairs;
+        plan_and_see(&m, &o);
+        for (unsigned w = 0; w < workers; w++) {
+            assert_false(o.worker[w].wrong);
+            blocks += o.worker[w].blocks;
+            ratings += o.worker[w].ratings;
         }
-        blocks = count_blocks(&m.pass);
-        if (workers == 1 && !(MANY > 15 * blocks))
+        assert_int_equal(ratings, MANY);
+        if (!(MANY > 15 * blocks))
             fail_msg("%u workers: %d ratings in %llu blocks", workers, MANY,
                      (unsigned long long)blocks);
-        mf_loop_free(&m);
     }
     assert_int_equal(mem_outstanding(), before);
 }

@@ -194,6 +194,17 @@ static void loop_refuses_what_cannot_be(void **state)
     o.dims = 5;
     assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_INVAL);
     o = small_options();
+    o.apart = MLT_LOOP_APART_MAX + 1;
+    assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_INVAL);
+    assert_non_null(strstr(err.text, "65 iterations apart: expected at most "
+                                     "64"));
+    o.apart = 2;
+    o.ordered = 1;
+    assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_INVAL);
+    assert_non_null(strstr(err.text,
+                           "2 iterations apart: an ordered loop keeps "
+                           "its order"));
+    o = small_options();
     o.iterations = UINT32_MAX;
     assert_int_equal(mlt_loop_new(ps, &o, &loop, &err), ERR_LIMIT);
     assert_non_null(strstr(err.text, "4294967295 iterations: expected at most "
@@ -239,6 +250,7 @@ static void loop_without_memory_leaves_nothing(void **state)
     int64_t before = mem_outstanding();
 
     (void)state;
+    o.apart = 4;
     for (int64_t nth = 1;; nth++) {
         struct mlt_loop *loop = NULL;
         struct mlt_error err;
