@@ -35,6 +35,9 @@ enum {
     RECORD_TRIES_MAX = 10 /* to take a record in while memory is out */
 };
 
+/* What is said of one that is no run. */
+#define NOTHING_IS_LEFT " (nothing was begun, and no run is left)"
+
 /* ---- hooks of the loop --------------------------------------------------- */
 
 static void log_decision(const struct record_decision *d)
@@ -689,8 +692,7 @@ static void explain_failure(const struct session *s)
     const struct tuner_finish *finish = &s->result.finish;
 
     if (never_began(s)) {
-        console_error("%s (nothing was begun, and no run is left)",
-                      finish->message);
+        console_error("%s%s", finish->message, NOTHING_IS_LEFT);
         last_words(s);
         return;
     }
@@ -814,7 +816,7 @@ static void give_up(struct session *s, const struct fault *f)
     if (s->watching)
         progress_stop(&s->progress);
     s->watching = false;
-    console_error("%s", f->text);
+    console_error("%s%s", f->text, s->untold ? NOTHING_IS_LEFT : "");
     if (s->folder.lock_fd >= 0)
         run_folder_tell_end(&s->folder, run_status_name(status),
                             err_name(f->code));
@@ -831,7 +833,8 @@ static void give_up(struct session *s, const struct fault *f)
 
 static void tear_down(struct session *s)
 {
-    bool unborn = never_began(s), safe = s->begun && is_journaled(s);
+    bool unborn = never_began(s) || s->untold;
+    bool safe = s->begun && is_journaled(s);
     char id[RUN_ID_MAX + 1];
     struct fault f = {0};
 

@@ -339,8 +339,9 @@ enum err session_make_folder(struct session *s, struct fault *f)
     return file_open_log(s->log_path, &s->log_fd, f);
 }
 
-/* For who starts it, and may have to go on with it. */
-static enum err tell_id(const struct session *s, struct fault *f)
+/* For who starts it, and may have to go on with it: one of which they do not
+ * hear is no run. */
+static enum err tell_id(struct session *s, struct fault *f)
 {
     enum err err;
 
@@ -349,6 +350,7 @@ static enum err tell_id(const struct session *s, struct fault *f)
     err = file_write_line(s->o->id_file, s->folder.id, f);
     if (err)
         fault_wrap(f, "--id-file");
+    s->untold = err != ERR_OK;
     return err;
 }
 

@@ -37,6 +37,7 @@ struct session {
     struct run_folder folder;
     struct journal *journal;
     bool begun;    /* the journal knows the run */
+    bool untold;   /* who started it cannot know its id: it goes again */
     bool hooked;   /* its hooks are there to be told */
     bool recalled; /* history and folder are those of a run that goes on */
     bool unclosed; /* whose end the journal's list of runs does not say */

@@ -175,6 +175,21 @@ class WholeRun(Case):
         self.assertIn("mine", done.err)
         self.assertEqual(os.listdir(self.folder / "mine"), ["thesis.tex"])
 
+    def test_the_id_of_a_run_is_told_or_there_is_none(self):
+        """Who waits for it could not go on with a run that it does not know."""
+        refused = self.run_config(mf_config(), "--id-file", "nowhere/id")
+        self.assert_code(refused, 74)
+        self.assertIn("--id-file: ", refused.err)
+        self.assertIn("nowhere/id", refused.err)
+        self.assertIn("no run is left", refused.err)
+        self.assertIn("no runs", self.mltune("ls").out)
+        self.assertEqual(os.listdir(self.folder / ".mltune/runs"), [])
+        done = self.run_config(mf_config(), "--json", "--id-file", "id")
+        self.assert_code(done, 0)
+        self.assertEqual((self.folder / "id").read_text(),
+                         done.result["run"] + "\n")
+        self.assert_nothing_left()
+
     def test_time_limit_ends_the_run(self):
         """max_time ends a job that would go on, with its model."""
         config = mlr_config()
