@@ -655,12 +655,29 @@ static void clean_name(char *text, bool utf8)
         *p = ' ';
 }
 
-static bool has_name(const struct csv_table *t, const char *name)
+/* Where a column of that name stands; t->fields: nowhere. */
+static size_t field_named(const struct csv_table *t, const char *name)
 {
-    for (size_t i = 0; i < t->fields; i++)
-        if (strcmp(t->name[i], name) == 0)
-            return true;
-    return false;
+    size_t c = 0;
+
+    while (c < t->fields && strcmp(t->name[c], name) != 0)
+        c++;
+    return c;
+}
+
+/* Beside training data, not by a model that was saved. */
+static bool is_validation(const struct csv_options *o)
+{
+    return o->like && o->like->inputs == 0;
+}
+
+/* A model's names are UTF-8, those of training data as they were read. */
+static void clean_names(struct csv_table *t)
+{
+    const struct csv_options *o = t->options;
+
+    for (size_t c = 0; c < t->fields; c++)
+        clean_name(t->name[c], o->like && !is_validation(o));
 }
 
 static bool names_an_input(const struct csv_table *t)
@@ -668,7 +685,7 @@ static bool names_an_input(const struct csv_table *t)
     const struct csv_options *o = t->options;
 
     for (size_t i = 0; o->input_name && i < o->inputs; i++)
-        if (has_name(t, o->input_name[i]))
+        if (field_named(t, o->input_name[i]) < t->fields)
             return true;
     return false;
 }
@@ -734,14 +751,12 @@ static enum err find_inputs(struct csv_reader *rd)
                (taken[c] || strcmp(t->name[c], o->input_name[i]) != 0))
             c++;
         if (c == t->fields) {
-            bool data = o->like && o->like->inputs == 0;
-
             err = fault_set(rd->f, ERR_FORMAT,
                             "%s: expected the column \"%.60s\", which the %s, "
                             "found none of that name",
                             rd->file, o->input_name[i],
-                            data ? "training data have"
-                                 : "model was trained with");
+                            is_validation(o) ? "training data have"
+                                             : "model was trained with");
             break;
         }
         taken[c] = true;
@@ -838,8 +853,7 @@ static enum err begin_inputs(struct csv_reader *rd, bool *header)
         err = begin_like(rd);
     if (err)
         return err;
-    for (size_t c = 0; c < t->fields; c++)
-        clean_name(t->name[c], o->like);
+    clean_names(t);
     *header = names_columns(rd);
     if (!*header) {
         free_names(t->name, t->fields);
@@ -874,6 +888,7 @@ static enum err place_label(struct csv_reader *rd)
 {
     struct csv_table *t = rd->t;
     size_t others = 0, first = 0, ignored = 0, inputs = 0;
+    bool data = is_validation(t->options);
 
     for (size_t k = 0; k < t->options->ignored; k++)
         ignored += !csv_column_is_name(t->options->ignore[k]);
@@ -885,28 +900,65 @@ static enum err place_label(struct csv_reader *rd)
     if (is_input(t, t->label) && others != 1)
         return fault_set(rd->f, ERR_FORMAT,
                          "%s: line %" PRIu64 ": expected the label as column "
-                         "%zu, as the model's setting has it, found \"%.60s\", "
-                         "which the model reads",
-                         rd->file, rd->r.line, t->label + 1, t->name[t->label]);
+                         "%zu, as the %s setting has it, found \"%.60s\", "
+                         "which %s",
+                         rd->file, rd->r.line, t->label + 1,
+                         data ? "run's" : "model's", t->name[t->label],
+                         data ? "the training data have as a value"
+                              : "the model reads");
     /* Where one that it reads is not there, that is what is wrong. */
     if (inputs >= t->options->inputs && others > 1 + ignored)
         return fault_set(rd->f, ERR_FORMAT,
                          "%s: line %" PRIu64 ": expected one column beside "
-                         "those that the model reads, the label, found %zu: "
-                         "which it is, \"%.60s\" or another, the model does "
-                         "not know, for its setting label has a place and no "
-                         "name; leave the others out",
-                         rd->file, rd->r.line, others, t->name[first]);
+                         "those that %s, the label, found %zu: which it is, "
+                         "\"%.60s\" or another, %s, for %s setting label has a "
+                         "place and no name; leave the others out",
+                         rd->file, rd->r.line,
+                         data ? "have values in the training data"
+                              : "the model reads",
+                         others, t->name[first],
+                         data ? "nobody knows" : "the model does not know",
+                         data ? "the" : "its");
     if (is_input(t, t->label) || names_ignored(t, t->label))
         t->label = first;
     return ERR_OK;
+}
+
+static enum err no_label(const struct csv_reader *rd)
+{
+    return fault_set(rd->f, ERR_INVAL,
+                     "%s: line %" PRIu64 ": expected a column %s (the "
+                     "label), found %zu columns and none such",
+                     rd->file, rd->r.line, rd->t->options->label, rd->r.fields);
+}
+
+/* Whether the label is called as that of the training data. */
+static bool name_label(struct csv_table *t)
+{
+    const struct csv_options *o = t->options;
+    const char *name = is_validation(o) ? o->like->label : NULL;
+    char own[SAMPLES_COLUMN_BYTES_MAX + 1];
+    size_t field;
+
+    if (!name || !*name)
+        return false;
+    snprintf(own, sizeof(own), "%s", name);
+    clean_name(own, false);
+    field = field_named(t, own);
+    if (field == t->fields)
+        return false;
+    t->label = field;
+    return true;
 }
 
 /* It is the only one of its name. */
 static enum err find_label(struct csv_reader *rd)
 {
     struct csv_table *t = rd->t;
+    bool named = name_label(t) || csv_column_is_name(t->options->label);
 
+    if (t->label == SIZE_MAX)
+        return no_label(rd);
     for (size_t c = 0; c < t->fields && *t->name[t->label]; c++)
         if (c != t->label && strcmp(t->name[c], t->name[t->label]) == 0) {
             size_t first = c < t->label ? c : t->label;
@@ -915,7 +967,7 @@ static enum err find_label(struct csv_reader *rd)
 
             return refuse_twins(rd, &a, &b);
         }
-    return csv_column_is_name(t->options->label) ? ERR_OK : place_label(rd);
+    return named ? ERR_OK : place_label(rd);
 }
 
 /* Values by the names of their columns, as to predict, and the label. Not
@@ -928,8 +980,8 @@ static enum err begin_named(struct csv_reader *rd, bool *header)
 
     t->fields = rd->r.fields;
     err = copy_names(rd);
-    for (size_t c = 0; c < t->fields && !err; c++)
-        clean_name(t->name[c], o->like);
+    if (!err)
+        clean_names(t);
     *header = !err && names_an_input(t);
     if (!*header) {
         free_names(t->name, t->fields);
@@ -970,15 +1022,14 @@ static enum err begin_table(struct csv_reader *rd, bool *header)
                          "a value and a label, found one",
                          rd->file, rd->r.line);
     if (!find_column(rd, o->label, &t->label))
-        return fault_set(rd->f, ERR_INVAL,
-                         "%s: line %" PRIu64 ": expected a column %s (the "
-                         "label), found %zu columns and none such",
-                         rd->file, rd->r.line, o->label, rd->r.fields);
+        t->label = SIZE_MAX;
     if (o->input_name && o->header != 0) {
         err = begin_named(rd, header);
         if (err || *header)
             return err;
     }
+    if (t->label == SIZE_MAX)
+        return no_label(rd);
     *header = named || o->header == 1;
     err = mark_ignored(rd, *header);
     if (!err && o->header < 0 && !named)

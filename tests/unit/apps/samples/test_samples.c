@@ -259,6 +259,64 @@ static void samples_of_cifar_batches(void **state)
     samples_deinit(&b);
 }
 
+/* Whatever the setting label says of the training data: there it has a name. */
+static void samples_label_of_validation_goes_by_its_name(void **state)
+{
+    static const char *const label[] = {"", ", \"label\": \"last\"",
+                                        ", \"label\": 4", ", \"label\": -1"};
+    static const char *const test[] = {
+        "a,b,y,id\n1,2,v,7\n", "id,y,b,a,more\n7,v,2,1,8\n", "b,y,a\n2,v,1\n",
+        "a,b,y\n1,2,v\n", "no,a,b,y\n7,1,2,v\n"};
+    char settings[160];
+    struct samples a, b;
+
+    (void)state;
+    scratch_text("t.csv", "no,a,b,y\n1,1,2,u\n2,3,4,v\n");
+    for (size_t i = 0; i < sizeof(label) / sizeof(*label); i++)
+        for (size_t k = 0; k < sizeof(test) / sizeof(*test); k++) {
+            scratch_text("v.csv", test[k]);
+            snprintf(settings, sizeof(settings),
+                     "{\"data\": \"t.csv\", \"test\": \"v.csv\", "
+                     "\"ignore\": [\"no\"]%s}",
+                     label[i]);
+            loads(settings, false, &a, &b);
+            assert_int_equal(b.count, 1);
+            assert_true(b.value[0] == 1);
+            assert_true(b.value[1] == 2);
+            assert_int_equal(b.label[0], 1);
+            samples_deinit(&a);
+            samples_deinit(&b);
+        }
+    scratch_text("v.csv", "a,b,z,id\n1,2,v,7\n");
+    refused("{\"data\": \"t.csv\", \"test\": \"v.csv\", \"ignore\": [\"no\"]}",
+            false, ERR_FORMAT,
+            "v.csv: line 1: expected one column beside those that have values "
+            "in the training data, the label, found 2: which it is, \"z\" or "
+            "another, nobody knows");
+    scratch_text("v.csv", "y,id,b,a\n1,2,v,7\n");
+    scratch_text("t.csv", "a,b,\n1,2,u\n3,4,v\n"); /* it has no name */
+    refused("{\"data\": \"t.csv\", \"test\": \"v.csv\"}", false, ERR_FORMAT,
+            "expected the label as column 4, as the run's setting has it, "
+            "found \"a\", which the training data have as a value");
+}
+
+/* Names that are no UTF-8 are compared as they were read. */
+static void samples_columns_may_have_any_name(void **state)
+{
+    struct samples a, b;
+
+    (void)state;
+    scratch_text("t.csv", "a,\xff\xfe,\xe4\n1,2,u\n3,4,v\n");
+    scratch_text("v.csv", "\xe4,\xff\xfe,a\nv,2,1\n");
+    loads("{\"data\": \"t.csv\", \"test\": \"v.csv\"}", false, &a, &b);
+    assert_int_equal(b.count, 1);
+    assert_true(b.value[0] == 1);
+    assert_true(b.value[1] == 2);
+    assert_int_equal(b.label[0], 1);
+    samples_deinit(&a);
+    samples_deinit(&b);
+}
+
 /* Columns keep their names but the label's. A validation file's are found by
  * them, in any order and among others; one that has not all of them is refused,
  * as by a saved model. */
@@ -506,6 +564,8 @@ int main(void)
         IN_FOLDER(samples_folder_has_two_halves),
         IN_FOLDER(samples_settings_say_how_to_read_tables),
         IN_FOLDER(samples_of_cifar_batches),
+        IN_FOLDER(samples_label_of_validation_goes_by_its_name),
+        IN_FOLDER(samples_columns_may_have_any_name),
         IN_FOLDER(samples_columns_are_those_of_training),
         IN_FOLDER(scaling_is_of_the_training_rows),
         IN_FOLDER(scaling_and_classes_are_saved),
