@@ -44,6 +44,7 @@ struct state {
     double passed;            /* of the wait before the loss moves at all */
     double rate;              /* last used: a larger one jumps */
     uint64_t samples, clocks; /* processed by the lineage */
+    uint64_t increments;      /* number of the last that is in it; 0: none */
     /* Quadratic: halves of curvature times E[x x], E[x v], E[v v]. */
     double xx[PHYSICS_DIMS], xv[PHYSICS_DIMS], vv[PHYSICS_DIMS];
     double ball; /* part of the loss that the noise makes */

@@ -46,6 +46,7 @@ struct sim {
     struct rng rng;   /* jitter of losses */
     struct rng costs; /* of times: losses do not depend on it */
     struct rng faults;
+    struct rng users; /* to what branch they add */
     struct space space;
     struct tuner *tuner;
     struct tuner_actions actions;
@@ -92,6 +93,7 @@ struct sim {
         op_id op;
         struct folder folder;
     } writing;
+    bool sweep_due; /* once a snapshot is written */
     uint64_t acted; /* actions since the tuner began */
     size_t crashes;
     unsigned failed; /* resumes though it had */
@@ -104,7 +106,9 @@ struct sim {
         char key[COMMAND_KEY_MAX + 1]; /* of it */
         bool unsure;                   /* whether it was taken: killed since */
     } outside;
-    double retune_at_s;                            /* asked for again */
+    double retune_at_s;  /* asked for again */
+    double add_at_s;     /* the same, of a row */
+    uint64_t increments; /* number of the last that the node has got */
     json_t *searcher_settings, *strategy_settings; /* owned */
     struct {
         struct durable *durable; /* owned; NULL: nothing is written */
@@ -372,6 +376,10 @@ static void receive(struct sim *s, struct msg *m)
         break;
     case MSG_RESTORE:
         receive_restore(s, m);
+        break;
+    case MSG_ROWS:
+        REQUIRE(s, known(s, m->rows.branch)->planned && m->rows.increment,
+                "rows of a freed branch, or no increment");
         break;
     case MSG_SAVE:
         REQUIRE(s, known(s, m->save.branch)->planned,
@@ -744,6 +752,77 @@ static enum err take_in(struct sim *s, const struct record *r)
     return err;
 }
 
+/* As the shell does: folders that the journal does not know are of no use. */
+bool sim_names_trial(const struct record_snapshot_written *w, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char name[HISTORY_TRIAL_FOLDER_MAX];
+
+    for (size_t i = 0; slash && history_snapshot_trial(w, i, name); i++)
+        if (strcmp(slash + 1, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_journaled(const struct sim *s, const char *path)
+{
+    for (size_t j = 0; j < s->history.snapshots; j++) {
+        const struct record_snapshot_written *w = &s->history.snapshot[j].s;
+
+        if (strcmp(w->path, path) == 0 || strcmp(w->best_path, path) == 0 ||
+            sim_names_trial(w, path))
+            return true;
+    }
+    return false;
+}
+
+static void sweep_disk(struct sim *s)
+{
+    for (size_t i = 0; i < DISK_MAX; i++)
+        if (!is_journaled(s, s->disk[i].path))
+            s->disk[i].path[0] = '\0';
+    s->sweep_due = false;
+}
+
+static struct folder *folder_find(struct sim *s, const char *path);
+
+/* What the record says of the folder at @path is in it. */
+static void check_folder(struct sim *s, const char *path, const json_t *lineage)
+{
+    const struct folder *d = folder_find(s, path);
+    json_int_t says =
+        json_integer_value(json_object_get(lineage, "increments"));
+
+    REQUIRE(s, d, "there is no folder %s", path);
+    REQUIRE(s, d->s.increments == (uint64_t)says,
+            "folder %s has increments up to %llu, its record says %llu", path,
+            (unsigned long long)d->s.increments, (unsigned long long)says);
+}
+
+static void check_increments(struct sim *s,
+                             const struct record_snapshot_written *r)
+{
+    const json_t *trials = json_object_get(r->state, "trials"), *t;
+    const char *slash = strrchr(r->path, '/');
+    char name[HISTORY_TRIAL_FOLDER_MAX], path[PROTO_PATH_MAX];
+    size_t i;
+
+    if (s->f->adds_s == 0 || s->storage.durable || !r->state)
+        return;
+    check_folder(s, r->path, json_object_get(r->state, "main"));
+    if (r->best_path[0])
+        check_folder(s, r->best_path, json_object_get(r->state, "best"));
+    json_array_foreach(trials, i, t)
+    {
+        history_trial_folder(
+            (uint32_t)json_integer_value(json_object_get(t, "number")),
+            (uint32_t)json_integer_value(json_object_get(t, "trial")), name);
+        snprintf(path, sizeof(path), "%.*s%s", (int)(slash - r->path + 1),
+                 r->path, name);
+        check_folder(s, path, json_object_get(t, "line"));
+    }
+}
+
 static void take_record(struct sim *s, const struct record *r)
 {
     enum err err = take_in(s, r);
@@ -799,6 +878,9 @@ static void take_record(struct sim *s, const struct record *r)
         break;
     case RECORD_SNAPSHOT_WRITTEN:
         s->out->snapshots++;
+        check_increments(s, &r->snapshot_written);
+        if (s->sweep_due)
+            sweep_disk(s);
         break;
     case RECORD_EPOCH_ENDED:
         s->storage.restarts = 0;
@@ -893,8 +975,8 @@ static bool killed(struct sim *s)
     return true;
 }
 
-/* Tickets of those outside, and of who asks for re-tunes. */
-enum { OUTSIDE_TICKET = 1000, RETUNE_TICKET };
+/* Tickets of those outside, of who asks for re-tunes, and of who adds. */
+enum { OUTSIDE_TICKET = 1000, RETUNE_TICKET, ADD_TICKET };
 
 static void answer_outside(struct sim *s, const struct tuner_answer *a)
 {
@@ -912,7 +994,8 @@ static void take_answer(struct sim *s, const struct tuner_answer *a)
         answer_outside(s, a);
         return;
     }
-    if (a->ticket == RETUNE_TICKET)
+    s->out->added += a->ticket == ADD_TICKET && a->changed;
+    if (a->ticket == RETUNE_TICKET || a->ticket == ADD_TICKET)
         return;
     REQUIRE(s,
             a->ticket >= 1 && a->ticket <= s->out->commanded &&
@@ -1475,6 +1558,12 @@ static void folder_write(struct sim *s, const struct msg *m)
     struct folder *d = &s->writing.folder;
 
     REQUIRE(s, isinf(s->writing.at_s), "two snapshots at a time");
+    if (folder_find(s, m->snapshot.path) && !s->storage.durable) {
+        REQUIRE(s, !is_journaled(s, m->snapshot.path),
+                "snapshot %s is there already", m->snapshot.path);
+        answer_failed(s, m, ERR_EXIST); /* of one that was killed */
+        return;
+    }
     memcpy(d->path, m->snapshot.path, sizeof(d->path));
     d->s = s->branch[m->snapshot.branch].s;
     d->damaged = (s->options->best_damage && strstr(d->path, "-best")) ||
@@ -1509,6 +1598,13 @@ static void folder_read(struct sim *s, const struct msg *m)
     answer_done(s, m->op, m->restore.branch, 0, 0);
 }
 
+/* The tuner numbers increments in the order in which it sends them. */
+static void add_rows(struct sim *s, const struct msg *m)
+{
+    s->branch[m->rows.branch].s.increments = ++s->increments;
+    answer_done(s, m->op, m->rows.branch, 0, 0);
+}
+
 static void carry_out(struct sim *s)
 {
     struct msg m = s->queue[s->head];
@@ -1529,6 +1625,8 @@ static void carry_out(struct sim *s)
         folder_write(s, &m);
     else if (m.kind == MSG_RESTORE)
         folder_read(s, &m);
+    else if (m.kind == MSG_ROWS)
+        add_rows(s, &m);
     else if (m.kind == MSG_SAVE && s->storage.durable)
         durable_save(s, &m);
     else
@@ -1760,6 +1858,30 @@ static void come_up(struct sim *s)
     keep(s);
 }
 
+/* Somebody adds to a row of a branch in training. */
+static void add_to_some(struct sim *s)
+{
+    double value[1] = {1};
+    union command_args args = {
+        .rows = {.table = "weights", .count = 1, .values = 1, .add = value}};
+    struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
+                            .command = COMMAND_ADD,
+                            .args = &args,
+                            .ticket = ADD_TICKET};
+    branch_id live[BRANCHES_MAX];
+    uint32_t n = 0;
+
+    s->add_at_s = s->now + s->f->adds_s;
+    for (branch_id i = 1; i < s->branches; i++)
+        if (s->branch[i].known && s->branch[i].planned &&
+            s->branch[i].type == BRANCH_TRAINING)
+            live[n++] = i;
+    if (n == 0)
+        return;
+    args.rows.branch = live[rng_below(&s->users, n)];
+    give(s, &e);
+}
+
 /* Timers, commands, losses of the node that are due. */
 static void due(struct sim *s)
 {
@@ -1785,6 +1907,8 @@ static void due(struct sim *s)
     if (!s->finished && !s->crashing && f->retune_s > 0 &&
         s->now >= s->retune_at_s)
         ask_for_retune(s);
+    if (!s->finished && !s->crashing && f->adds_s > 0 && s->now >= s->add_at_s)
+        add_to_some(s);
     if (!s->finished && f->lost_s > 0 && s->now >= f->lost_s) {
         struct tuner_event e = {.kind = TUNER_EVENT_LOST,
                                 .reason = "it was killed"};
@@ -1829,6 +1953,8 @@ static double next_due(const struct sim *s)
         at = fmin(at, s->outside.at_s);
     if (s->f->retune_s > 0)
         at = fmin(at, s->retune_at_s);
+    if (s->f->adds_s > 0)
+        at = fmin(at, s->add_at_s);
     if (s->options->crash_s > 0 && s->out->crashed == 0)
         at = fmin(at, s->options->crash_s);
     return s->f->lost_s > 0 ? fmin(at, s->f->lost_s) : at;
@@ -1851,12 +1977,18 @@ static void say_ready(struct sim *s)
         snprintf(m.ready.metric, sizeof(m.ready.metric),
                  s->f->hits ? "accuracy" : "error");
     m.ready.metric_higher_better = s->f->hits;
+    if (s->f->adds_s > 0)
+        m.ready.tables =
+            json_pack("[{s:s, s:i, s:i, s:s, s:s, s:s, s:b}]", "name",
+                      "weights", "rows", 1, "width", 1, "type", "f32", "access",
+                      "shared", "rule", "sgd", "saved", 1);
     m.ready.tunables = json_array();
     for (size_t i = 0; i < s->space.len; i++)
         json_array_append_new(m.ready.tunables,
                               json_string(s->space.tunable[i].name));
     hear(s, &m);
     json_decref(m.ready.tunables);
+    json_decref(m.ready.tables);
 }
 
 static const struct strategy_ops *strategy_named(const char *name)
@@ -2024,35 +2156,6 @@ static void fold(struct sim *s)
     }
 }
 
-/* As the shell does: folders that the journal does not know are of no use. */
-bool sim_names_trial(const struct record_snapshot_written *w, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char name[HISTORY_TRIAL_FOLDER_MAX];
-
-    for (size_t i = 0; slash && history_snapshot_trial(w, i, name); i++)
-        if (strcmp(slash + 1, name) == 0)
-            return true;
-    return false;
-}
-
-static void sweep_disk(struct sim *s)
-{
-    for (size_t i = 0; i < DISK_MAX; i++) {
-        bool known_one = false;
-
-        for (size_t j = 0; j < s->history.snapshots; j++) {
-            const struct record_snapshot_written *w = &s->history.snapshot[j].s;
-
-            known_one |= strcmp(w->path, s->disk[i].path) == 0 ||
-                         strcmp(w->best_path, s->disk[i].path) == 0 ||
-                         sim_names_trial(w, s->disk[i].path);
-        }
-        if (!known_one)
-            s->disk[i].path[0] = '\0';
-    }
-}
-
 /* A new tuner with the history at hand, and a new node that knows nothing. */
 static void begin_again(struct sim *s)
 {
@@ -2060,6 +2163,7 @@ static void begin_again(struct sim *s)
 
     s->out->finish.status = RUN_WAITING;
     s->last_op = s->cut = 0;
+    s->increments = h->increments;
     s->outside.unsure = s->outside.key[0];
     s->next_clock = h->clock;
     if (h->slices) {
@@ -2095,7 +2199,9 @@ static void crash(struct sim *s)
     fold(s);
     s->tuner = NULL;
     if (s->out->crashed % 2)
-        sweep_disk(s); /* at times later: what died may still be writing */
+        sweep_disk(s);
+    else /* what died may still be writing */
+        s->sweep_due = true;
     if (h->finished && h->end.status == RUN_FAILED &&
         s->failed < s->options->failed) {
         s->failed++;
@@ -2458,6 +2564,7 @@ void sim_run(const struct sim_family *family, uint64_t seed,
     s->writing.at_s = INFINITY;
     rng_init(&s->faults, rng_mix(seed, 97));
     rng_init(&s->costs, rng_mix(seed, 98));
+    rng_init(&s->users, rng_mix(seed, 95));
     rng_init(&s->rng, rng_mix(seed, 99));
     physics_init(&s->physics, family, sim_best_rate(seed), (unsigned)seed % 8);
     rng_uniform(&s->rng);

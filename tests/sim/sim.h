@@ -102,6 +102,7 @@ struct sim_family {
     } outside;
     double lost_s;   /* when the node is lost; 0: never */
     double retune_s; /* a user asks for a re-tune so often; 0: never */
+    double adds_s;   /* adds to a row of some branch so often; 0: never */
 
     /* Faults. */
     double late_limit;     /* rates above this times the best diverge ... */
@@ -152,6 +153,7 @@ struct sim_result {
     unsigned commanded;                /* commands given */
     unsigned answered, refused;        /* with ERR_OK; with another */
     enum err answer[SIM_COMMANDS_MAX]; /* to each; ERR_BUSY: none */
+    unsigned added;                    /* increments that were answered */
     unsigned suggested, suggested_again; /* by those outside: accepted, and
                                           * answered as accepted before */
     uint32_t last_suggestion;            /* number that was answered */

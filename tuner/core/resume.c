@@ -633,11 +633,26 @@ static void reading(struct board *c)
         r->phase = RESUME_HANDING;
 }
 
+/* The last increment that is in what the run goes on with. */
+static uint64_t increments_kept(const struct board *c)
+{
+    const struct resume *r = c->owner->resume;
+    const struct branch *main = board_branch(c, r->main);
+    uint64_t kept = main ? main->increments : 0;
+
+    for (uint32_t i = 0; i < r->along; i++) {
+        const struct branch *b = board_branch(c, r->restored[i]);
+
+        if (b && b->increments > kept)
+            kept = b->increments;
+    }
+    return kept;
+}
+
 /* Increments that were made since are lost with what was trained. */
 static void tell_lost_increments(struct board *c)
 {
-    const struct branch *main = board_branch(c, c->owner->resume->main);
-    uint64_t kept = main ? main->increments : 0;
+    uint64_t kept = increments_kept(c);
     uint64_t all = history_increments(board_history(c));
     struct record_decision *d;
 

@@ -10,7 +10,6 @@
 #include "tuner/board/slices.h"
 #include "tuner/core/answers.h"
 #include "tuner/core/parts.h"
-#include "tuner/core/snapshots.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -324,7 +323,6 @@ static void has_read(struct board *c, struct rows_asked *a, const json_t *data)
     answer->values = a->count * a->values;
 }
 
-/* A snapshot of this state is another one, though no clock has passed. */
 static void has_added(struct board *c, struct rows_asked *a)
 {
     struct record_increment *r = board_record_increment(c);
@@ -336,7 +334,6 @@ static void has_added(struct board *c, struct rows_asked *a)
     r->row = a->first;
     r->values = a->values;
     r->norm = a->norm;
-    snapshots_branch_changed(c, a->branch);
     if (!a->waits)
         return;
     snprintf(text, sizeof(text), "row %llu of table %s was added to",

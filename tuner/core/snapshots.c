@@ -27,12 +27,12 @@ enum {
  * snapshot's own; one that waits is guarded, and forked when its turn comes: a
  * second model for each at the same time would be too much. */
 struct along {
-    struct snapshot_trial t; /* its `state` is owned; NULL: not known yet */
-    branch_id from;          /* the trial's own, as of the snapshot */
-    branch_id fork;          /* held: what is written; or BRANCH_NONE */
-    uint64_t clocks;
-    bool guards; /* `from` */
-    bool whole;  /* its folder is there already */
+    struct snapshot_trial t;     /* its `state` is owned; NULL: not known yet */
+    branch_id from;              /* the trial's own, as of the snapshot */
+    branch_id fork;              /* held: what is written; or BRANCH_NONE */
+    uint64_t clocks, increments; /* that are in it */
+    bool guards;                 /* `from` */
+    bool whole;                  /* its folder is there already */
 };
 struct alongs {
     uint32_t n;
@@ -81,6 +81,7 @@ struct snapshots {
     /* State of the last one that was written: no second one of it is. */
     branch_id of_written;
     clock_no clock_written;
+    uint64_t increments_written;
     json_t *saved_written;  /* owned */
     branch_id best_written; /* on disk, with number best_number */
     uint32_t best_number;   /* 0: none */
@@ -331,7 +332,7 @@ static branch_id hold_end(struct board *c, branch_id id)
 static bool is_whole(const struct along *disk, const struct branch *b)
 {
     return disk && disk->from == b->id && disk->clocks == b->clocks &&
-           b->slices == 0;
+           disk->increments == b->increments && b->slices == 0;
 }
 
 /* @x of what its trial waits or runs as. False: not now. */
@@ -347,6 +348,7 @@ static bool take_one(struct board *c, struct along *x)
     x->t.number = x->whole ? disk->t.number : s->number + 1;
     x->t.of = x->whole ? disk->t.of : b->id;
     x->clocks = b->clocks;
+    x->increments = b->increments;
     if (is_kept(b) || b->slices > 0 || b->after) {
         x->fork = hold_end(c, b->id);
         return x->fork != BRANCH_NONE;
@@ -545,15 +547,6 @@ bool snapshots_need(const struct board *c, branch_id id)
     return id == s->branch || (s->taken && (id == s->of || id == s->best));
 }
 
-void snapshots_branch_changed(struct board *c, branch_id branch)
-{
-    if (c->owner->snapshots->of_written == branch)
-        c->owner->snapshots->of_written = BRANCH_NONE;
-    for (uint32_t i = 0; i < c->owner->snapshots->disk.n; i++)
-        if (c->owner->snapshots->disk.x[i].from == branch)
-            c->owner->snapshots->disk.x[i].from = BRANCH_NONE;
-}
-
 /* ---- writing ------------------------------------------------------------- */
 
 static void over(struct board *c)
@@ -571,13 +564,30 @@ static void over(struct board *c)
     board_retry_after(c, SOON_S);
 }
 
+/* A user has added to a trial since its folder was written. */
+static bool added_to(const struct board *c)
+{
+    const struct snapshots *s = c->owner->snapshots;
+
+    for (uint32_t i = 0; i < s->waiting.n; i++) {
+        const struct branch *b = board_branch(c, s->waiting.x[i].branch);
+        const struct along *disk = on_disk(s, s->waiting.x[i].trial);
+
+        if (b && disk && disk->from == b->id &&
+            disk->increments != b->increments)
+            return true;
+    }
+    return false;
+}
+
 static bool written_already(const struct board *c, const struct branch *b)
 {
     const struct snapshots *s = c->owner->snapshots;
     bool with_best = s->saved || s->last; /* as write and complete have it */
 
     return s->of_written == b->id && s->clock_written == b->clocks &&
-           b->slices == 0 && (!with_best || s->best_written == s->best) &&
+           s->increments_written == b->increments && b->slices == 0 &&
+           !added_to(c) && (!with_best || s->best_written == s->best) &&
            (!s->saved || json_equal(s->saved, s->saved_written));
 }
 
@@ -797,6 +807,7 @@ static void complete(struct board *c)
     s->end_written |= s->last;
     s->of_written = s->of;
     s->clock_written = s->clock;
+    s->increments_written = board_branch(c, s->branch)->increments;
     json_decref(s->saved_written);
     s->saved_written = s->saved;
     s->saved = NULL;
@@ -865,7 +876,8 @@ static bool can_take_back(const struct board *c, const struct along *x)
 {
     const struct branch *b = board_branch(c, x->from);
 
-    return b && !is_kept(b) && b->clocks == x->clocks && branch_idle(b) &&
+    return b && !is_kept(b) && b->clocks == x->clocks &&
+           b->increments == x->increments && branch_idle(b) &&
            c->owner->snapshots->batch > 1;
 }
 

@@ -54,10 +54,6 @@ bool snapshots_end_written(const struct board *c);
 /* Whether a snapshot that is settled or under way is of this branch. */
 bool snapshots_need(const struct board *c, branch_id id);
 
-/* @branch is not what it was, though no clock has passed: a snapshot of it is
- * another one. */
-void snapshots_branch_changed(struct board *c, branch_id branch);
-
 /* A folder was written, or was not. */
 void snapshots_written(struct board *c, const struct msg_done *m);
 void snapshots_not_written(struct board *c, const char *reason);
