@@ -414,16 +414,17 @@ static void say_left_over(struct session *s)
     const struct history_snapshot *last = history_last_snapshot(&s->history);
     unsigned long known = last ? history_snapshot_number(last->s.path) : 0;
     unsigned long newest = snapshots_newest(s->snapshot_dir);
-    char text[256], from[64];
+    char text[320], from[64];
 
     if (!s->recalled || newest <= known)
         return;
     snprintf(from, sizeof(from), known ? "snapshot %06lu" : "its beginning",
              known);
     snprintf(text, sizeof(text),
-             "snapshot %06lu is whole, but its record is not in the journal, "
-             "without which nothing goes on from it: the run goes on from %s; "
-             "it is removed once a newer one is written",
+             "snapshot %06lu was being written: its record, without which "
+             "nothing goes on from it, is not in the journal; the run goes on "
+             "from %s, and what is there of it goes once a newer one is "
+             "written",
              newest, from);
     progress_note(&s->progress, text);
     log_event(LOG_WARN, "snapshot_left_over", "number=%lu from=%lu", newest,

@@ -241,10 +241,9 @@ unsigned long snapshots_newest(const char *dir)
     DIR *d = opendir(dir);
 
     while (d && (e = readdir(d))) {
-        size_t n = strlen(e->d_name);
-        bool whole = n < 4 || strcmp(e->d_name + n - 4, ".tmp") != 0;
+        size_t digits = strspn(e->d_name, "0123456789");
 
-        if (whole && number_of(e->d_name) > newest)
+        if (!e->d_name[digits] && number_of(e->d_name) > newest)
             newest = number_of(e->d_name);
     }
     if (d)

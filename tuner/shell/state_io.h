@@ -66,7 +66,8 @@ enum err run_folder_open(struct run_folder *run, const char *state,
 void snapshots_sweep(const char *dir, const char *const keep[], size_t n,
                      bool written_now);
 
-/* The highest number of a whole snapshot's folder in @dir; 0: there is none. */
+/* The highest number N of a folder in @dir whose name is that alone; 0: there
+ * is none. What goes with it (N-best, N-trial-1) may not be there yet. */
 unsigned long snapshots_newest(const char *dir);
 
 /* A sign of life, for who looks at run_folder_beaten. */

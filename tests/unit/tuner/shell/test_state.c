@@ -214,6 +214,27 @@ static void run_folder_tells_an_end(void **state)
     assert_false(run_folder_told_end(dir, "nobody", &end));
 }
 
+/* What goes with a snapshot is not one. */
+static void snapshots_newest_has_a_number_alone(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned long newest;
+    } made[] = {{"000004.tmp", 0},     {"000002-best", 0},
+                {"000003-trial-2", 0}, {"000009-trial-1.tmp", 0},
+                {"000001", 1},         {"000010", 10},
+                {"000010-best", 10},   {"000012x", 10}};
+    char name[64];
+
+    (void)state;
+    assert_int_equal(snapshots_newest(in_dir("snapshots")), 0);
+    for (size_t i = 0; i < sizeof(made) / sizeof(*made); i++) {
+        snprintf(name, sizeof(name), "snapshots/%s", made[i].name);
+        assert_int_equal(folder_make(in_dir(name), NULL), 0);
+        assert_int_equal(snapshots_newest(in_dir("snapshots")), made[i].newest);
+    }
+}
+
 /* Only the snapshots that count stay. */
 static void snapshots_sweep_keeps_what_counts(void **state)
 {
@@ -308,6 +329,7 @@ int main(void)
         CASE(run_folder_beats),
         CASE(run_folder_open_takes_what_is_free),
         CASE(run_folder_tells_an_end),
+        CASE(snapshots_newest_has_a_number_alone),
         CASE(snapshots_sweep_keeps_what_counts),
         CASE(state_sweep_spares_the_living),
         CASE(state_is_made_and_found),
