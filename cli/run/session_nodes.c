@@ -217,29 +217,71 @@ static void prefer(char best[INET_ADDRSTRLEN], const char *address)
         snprintf(best, INET_ADDRSTRLEN, "%s", address);
 }
 
+/* As ssh names it, without its user. */
+static const char *name_of(const char *host)
+{
+    const char *at = strrchr(host, '@');
+
+    return at ? at + 1 : host;
+}
+
+static bool is_number(const char *host)
+{
+    struct in_addr a;
+
+    return inet_pton(AF_INET, name_of(host), &a) == 1;
+}
+
+/* Seconds for the next of @rest hosts, of @left for all of them. Half of the
+ * time, @each, is shared out evenly, so that all are asked, however many the
+ * resolver keeps silent about; of the other half each takes up to a quarter of
+ * what is still there. */
+static double share_of(double left, double each, unsigned rest)
+{
+    return rest == 1 ? left : each + fmax(0, left - each * rest) / 4;
+}
+
+/* Asks for the way to those of the hosts that are numbers, or names. Returns
+ * how many were asked; @why: what the last that is not known came to. */
+static unsigned ask_ways(const struct session_cluster *c, bool numbers,
+                         char best[INET_ADDRSTRLEN], struct fault *why)
+{
+    time_ns end = clock_monotonic() + DEADLINE_LOOKUP_MS * 1000000LL;
+    char address[INET_ADDRSTRLEN];
+    unsigned rest = 0, asked = 0;
+    double each;
+
+    for (unsigned i = 0; i < c->hosts; i++)
+        rest += is_number(c->host[i]) == numbers;
+    each = DEADLINE_LOOKUP_MS * 1e-3 / 2 / (rest ? rest : 1);
+    for (unsigned i = 0; i < c->hosts && (!best[0] || is_loopback(best)); i++) {
+        double left = fmax(0, (double)(end - clock_monotonic()) * 1e-9);
+
+        if (is_number(c->host[i]) != numbers)
+            continue;
+        if (lookup_source_to(name_of(c->host[i]), share_of(left, each, rest),
+                             address, why) == ERR_OK)
+            prefer(best, address);
+        asked++;
+        rest--;
+    }
+    return asked;
+}
+
 /* The address from which the hosts are reached; of several, one that is not
- * only this machine's. All are asked, in turn, as long as there is time. */
+ * only this machine's. All are asked until there is one, numbers first: they
+ * need no resolver. */
 static enum err guess_address(struct session *s, char out[], size_t size,
                               struct fault *f)
 {
     const struct session_cluster *c = &s->cluster;
-    char address[INET_ADDRSTRLEN], best[INET_ADDRSTRLEN] = "";
-    time_ns end = clock_monotonic() + DEADLINE_LOOKUP_MS * 1000000LL, now;
+    char best[INET_ADDRSTRLEN] = "";
     struct fault why = {0};
-    unsigned asked = 0;
+    unsigned asked;
 
     assert(c->host);
-    for (; asked < c->hosts && (!best[0] || is_loopback(best)); asked++) {
-        const char *at = strrchr(c->host[asked], '@');
-
-        now = clock_monotonic();
-        if (now >= end)
-            break;
-        if (lookup_source_to(at ? at + 1 : c->host[asked],
-                             (double)(end - now) * 1e-9, address,
-                             &why) == ERR_OK)
-            prefer(best, address);
-    }
+    asked = ask_ways(c, true, best, &why);
+    asked += ask_ways(c, false, best, &why);
     if (!best[0])
         return fault_set(f, ERR_INVAL,
                          "which address of this machine the hosts reach is not "

@@ -14,6 +14,7 @@ import time
 
 import test_serve
 from harness import BUILD, MLTUNE, Case, endless_config, mlr_config
+from test_cluster import fixed
 from test_resume import Journal
 
 END_S = 10
@@ -437,3 +438,21 @@ sys.exit(subprocess.run(sys.argv[1:], close_fds=False).returncode)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("has not answered in 15 s", done.stderr)
         self.assertLess(took, self.WAIT_S + 10)
+
+    def test_hosts_behind_those_that_nobody_knows_are_asked(self):
+        """A run whose hosts are names that the resolver keeps silent about, but
+        for the last, which /etc/hosts has: our address is known by that one."""
+        (self.folder / "bin").mkdir()
+        ssh = self.write("bin/ssh", "#!/bin/sh\necho 'no such host' >&2\n"
+                         "exit 255\n")
+        ssh.chmod(0o755)
+        self.env["PATH"] = f"{ssh.parent}:{os.environ['PATH']}"
+        config = fixed("mlr")
+        config["cluster"] = {"launcher": "ssh", "nodes": 1, "workers": 1,
+                             "hosts": [*(f"far{i}.example" for i in range(4)),
+                                       "localhost"]}
+        self.write("config.json", config)
+        done, took = self.alone(MLTUNE, "run", "config.json")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertNotIn("which address of this machine", done.stderr)
+        self.assertIn("node 0 on far0.example: ", done.stderr)

@@ -152,9 +152,11 @@ class Launcher(Hosts):
                    "node 1 on none.invalid: ssh: ", "none.invalid")
 
     def test_hosts_that_are_unknown(self):
-        """Each is asked for the way to it, not the first few: the fifth tells
-        which address of ours is meant, or it is said that none did."""
+        """Each is asked for the way to it: the fifth tells which address of
+        ours is meant, or it is said that none did. How long a name server that
+        is dead is waited for is test_deadlines.py's, and ssh's own."""
         self.env["RES_OPTIONS"] = "timeout:1 attempts:1"
+        self.env["LOCALDOMAIN"] = "invalid"  # one domain to search
         none = [f"none{i}.invalid" for i in range(4)]
         self.fails(self.on_hosts(fixed("mlr"), [*none, "127.0.0.1"],
                                  nodes=1, workers=1),
