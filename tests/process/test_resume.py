@@ -663,7 +663,19 @@ class Resume(Case):
         config["app"] = {"name": "mlr", "data": "data", "test_fraction": 0.1}
         (self.folder / "data").mkdir()
         self.write("data/table.csv", table(4000, 2))
-        run = self.interrupted(config)
+        config["snapshot"] = {"every": 0.2}
+        self.write("config.json", config)
+        process = self.start("run", "config.json")
+        self.wait_for_training()
+        run = self.run_id()
+        # From one of clock 0 it would begin anew, with any columns.
+        self.wait_until(
+            lambda: any(r["clock"] > 0
+                        for r in Journal(self.folder / ".mltune", run).of(
+                            "snapshot_written")),
+            "a snapshot of parameters")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
         kept = self.folder / ".mltune/runs" / run / "kept.json"
         began = kept.read_text()
 
