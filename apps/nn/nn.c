@@ -70,6 +70,37 @@ void nn_check_settings(const json_t *settings, const char *pointer,
     nn_desc_read(settings, pointer, &d, problems);
 }
 
+static bool has_dropout(const struct nn_desc *d)
+{
+    for (unsigned l = 0; l < d->count; l++)
+        if (d->layer[l].kind == NN_DROPOUT)
+            return true;
+    return false;
+}
+
+const char *nn_idle_tunable(const json_t *settings, const char *tunable)
+{
+    const char *device = json_string_value(json_object_get(settings, "device"));
+    const char *loss = json_string_value(json_object_get(settings, "loss"));
+    bool dropout = strcmp(tunable, "dropout") == 0;
+    bool smoothing = strcmp(tunable, "label_smoothing") == 0;
+    struct problems problems = {0};
+    struct nn_desc d;
+    bool known;
+
+    if (!dropout && !smoothing && strcmp(tunable, "clip_norm") != 0)
+        return NULL;
+    if (device && strcmp(device, "cpu") != 0)
+        return "with a device";
+    if (smoothing && loss && strcmp(loss, "cross_entropy") != 0)
+        return "with loss squared";
+    nn_desc_read(settings, "/app", &d, &problems);
+    known = problems.errors == 0 && !problems.no_memory;
+    problems_deinit(&problems);
+    return dropout && known && !has_dropout(&d) ? "without a dropout layer"
+                                                : NULL;
+}
+
 /* ---- what a clock needs -------------------------------------------------- */
 
 static void lane_deinit(struct nn_lane *lane)

@@ -22,4 +22,7 @@ extern const struct mlt_app_ops app_nn;
 void nn_check_settings(const json_t *settings, const char *pointer,
                        struct problems *problems);
 
+/* Why the network of these settings has no use for @tunable (registry_idle). */
+const char *nn_idle_tunable(const json_t *settings, const char *tunable);
+
 #endif

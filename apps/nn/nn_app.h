@@ -62,7 +62,6 @@ struct nn {
     bool evaluate, predict;
     uint64_t seed;
     unsigned workers;
-    bool told; /* of a tunable that does nothing; worker 0's */
     char device[SPACE_NAME_MAX]; /* "cpu", "auto", "cuda:0", ... */
     size_t block;
     struct nn_lane *lane; /* [workers], once the shapes are known */

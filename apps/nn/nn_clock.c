@@ -1,11 +1,11 @@
 #include "apps/mlr/mlr_kernel.h"
 #include "apps/nn/nn_app.h"
-#include "base/log.h"
 #include "base/rng.h"
 #include "mltune/device.h"
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 /* One clock of one worker, on its way through the network. */
 struct pass {
@@ -343,54 +343,25 @@ static int run_share(struct pass *p, double *sum)
     return 0;
 }
 
-static bool has_dropout(const struct nn_desc *d)
-{
-    for (unsigned l = 0; l < d->count; l++)
-        if (d->layer[l].kind == NN_DROPOUT)
-            return true;
-    return false;
-}
-
-/* A tunable that is listed and does nothing in this network is told once. */
-static void tell_idle(struct nn *m, const struct mlt_worker *w,
-                      const struct pass *p)
-{
-    if (mlt_worker_index(w) != 0 || m->told)
-        return;
-    if (p->batch.dropout && !has_dropout(&m->desc))
-        log_event(LOG_WARN, "idle_tunable",
-                  "name=dropout why=\"no layer is a dropout layer\"");
-    if (p->batch.smoothing > 0 && m->desc.loss != NN_CROSS_ENTROPY)
-        log_event(LOG_WARN, "idle_tunable",
-                  "name=label_smoothing why=\"the loss is not cross_entropy\"");
-    m->told = true;
-}
-
-/* The network's own tunables. Kernels of devices have none of them. */
-static int read_tunables(struct nn *m, struct pass *p)
+/* The network's own tunables, which kernels of devices do not have: where one
+ * is asked for nobody has them, whoever computes (nn_idle_tunable). */
+static void read_tunables(struct pass *p)
 {
     double dropout = mlt_tunable(p->w, "dropout", -1);
 
+    if (strcmp(p->m->device, "cpu") != 0)
+        return;
     p->dropout = (float)dropout;
     if (dropout >= 0)
         p->batch.dropout = &p->dropout;
     p->batch.smoothing = (float)mlt_tunable(p->w, "label_smoothing", 0);
     p->clip_norm = mlt_tunable(p->w, "clip_norm", 0);
-    tell_idle(m, p->w, p);
-    if (!p->lane->device ||
-        (!p->batch.dropout && !(p->batch.smoothing > 0) && p->clip_norm == 0))
-        return 0;
-    log_event(LOG_ERROR, "device",
-              "device=%s why=\"dropout, label_smoothing and clip_norm are "
-              "tunables on the processor alone\"",
-              m->device);
-    return ERR_INVAL;
 }
 
 int nn_run_clock(void *app, struct mlt_worker *w,
                  const struct mlt_clock_ctx *ctx)
 {
-    struct nn *m = app;
+    const struct nn *m = app;
     struct nn_lane *lane = &m->lane[mlt_worker_index(w)];
     bool testing = ctx->type == MLT_CLOCK_TESTING;
     struct pass p = {
@@ -410,9 +381,7 @@ int nn_run_clock(void *app, struct mlt_worker *w,
 
     if (ctx->count == 0)
         return 0;
-    err = read_tunables(m, &p);
-    if (err)
-        return err;
+    read_tunables(&p);
     err = run_share(&p, &sum);
     if (lane->device) { /* those of a run that failed are not counted */
         int late = take_results(&p, 0, &sum);

@@ -31,6 +31,10 @@ enum { REGISTRY_ENTRIES_MAX = 128, REGISTRY_NAME_MAX = 64 };
 typedef void registry_check(const json_t *settings, const char *pointer,
                             struct problems *out);
 
+/* Why @tunable, one of the entry's own, changes nothing under @settings, as
+ * words that follow "cannot act"; NULL: it does. Static storage. */
+typedef const char *registry_idle(const json_t *settings, const char *tunable);
+
 /* All pointers are borrowed and must outlive the registry. */
 struct registry_entry {
     enum registry_kind kind;
@@ -47,6 +51,7 @@ struct registry_entry {
     const void *ops;
     bool hidden; /* found by its name only: in no list, in no message */
     registry_check *check; /* NULL: the schema says all */
+    registry_idle *idle;   /* NULL: all its tunables act */
 };
 
 struct registry {

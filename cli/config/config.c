@@ -282,6 +282,7 @@ static enum err read_tunables(struct config_parse *p)
     struct run_config *c = p->c;
     const struct tunables_context context = {
         .app = c->app,
+        .settings = c->app_settings,
         .update_rule = c->update_rule,
         .consistency = c->consistency,
         .nodes = c->nodes > 0 ? c->nodes : 1,

@@ -172,12 +172,20 @@ static bool cannot_act(const struct tunables_context *c, const char *name,
         .shares = !c->is_loop,
         .batch_clocks = c->batch_clocks};
 
+    const char *why;
+
     *reason = '\0';
     if (c->program)
         return false;
     switch (acting_why_not(&run, name, uses(c->app, name))) {
     case ACTING:
-        return false;
+        why = c->app && c->app->idle && c->settings
+                  ? c->app->idle(c->settings, name)
+                  : NULL;
+        if (!why)
+            return false;
+        snprintf(reason, REASON_MAX, "%s", why);
+        break;
     case ACTING_ONE_NODE:
         snprintf(reason, REASON_MAX, "on one node");
         break;

@@ -18,6 +18,7 @@ void tunables_known_free(struct tunables_known *k);
 /* Parts of a configuration that decide whether a tunable can act. */
 struct tunables_context {
     const struct registry_entry *app, *update_rule, *consistency;
+    const json_t *settings;  /* the app's; NULL: none are known */
     unsigned nodes, workers; /* workers over all nodes */
     bool batch_clocks;       /* a clock is a mini-batch */
     bool is_loop;            /* no two workers share rows (docs/loops.md) */

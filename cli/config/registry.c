@@ -26,13 +26,14 @@ static enum err add_apps(struct registry *r, struct fault *f)
     static const struct {
         const struct mlt_app_ops *ops;
         registry_check *check;
-    } apps[] = {{&app_glm, NULL},
-                {&app_lda, NULL},
-                {&app_mf, NULL},
-                {&app_mlr, NULL},
-                {&app_nn, nn_check_settings},
-                {&app_pagerank, NULL},
-                {&app_word2vec, NULL}};
+        registry_idle *idle;
+    } apps[] = {{&app_glm, NULL, NULL},
+                {&app_lda, NULL, NULL},
+                {&app_mf, NULL, NULL},
+                {&app_mlr, NULL, NULL},
+                {&app_nn, nn_check_settings, nn_idle_tunable},
+                {&app_pagerank, NULL, NULL},
+                {&app_word2vec, NULL, NULL}};
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < sizeof(apps) / sizeof(*apps); i++) {
@@ -42,7 +43,8 @@ static enum err add_apps(struct registry *r, struct fault *f)
                                          .settings = apps[i].ops->schema,
                                          .tunables = apps[i].ops->tunables,
                                          .ops = apps[i].ops,
-                                         .check = apps[i].check};
+                                         .check = apps[i].check,
+                                         .idle = apps[i].idle};
 
         err = registry_add(r, &e, f);
     }

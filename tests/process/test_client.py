@@ -403,7 +403,14 @@ class Serving(Case):
         kinds = [e.kind for e in run.events(after=0, timeout=60)]
         self.assertEqual((kinds[0], kinds[-1]),
                          ("run_started", "run_finished"))
-        run.delete()
+
+        def deleted():
+            try:
+                run.delete()
+            except api.Conflict:  # its process outlives its end by a moment
+                return False
+            return True
+        self.wait_until(deleted, "the run to be deleted")
         self.assertEqual(client.runs(), [])
 
 

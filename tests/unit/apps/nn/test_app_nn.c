@@ -134,6 +134,38 @@ static void nn_dropout_is_a_tunable(void **state)
     assert_true(none[CLOCKS - 1] < own[CLOCKS - 1]);
 }
 
+static void expect_idle(const char *settings, const char *tunable,
+                        const char *why)
+{
+    json_t *o = json_loads(settings, 0, NULL);
+    const char *found = nn_idle_tunable(o, tunable);
+
+    if (!o || !found != !why || (why && strcmp(found, why) != 0))
+        fail_msg("%s of %s: %s", tunable, settings, found ? found : "acts");
+    json_decref(o);
+}
+
+/* What changes nothing is known before anything runs. */
+static void nn_idle_tunables_are_known(void **state)
+{
+    (void)state;
+    expect_idle("{\"preset\": \"mlp\"}", "dropout", "without a dropout layer");
+    expect_idle("{\"layers\": " DROPOUT "}", "dropout", NULL);
+    expect_idle("{\"layers\": " DROPOUT ", \"device\": \"cpu\"}", "dropout",
+                NULL);
+    expect_idle("{\"layers\": " DROPOUT ", \"device\": \"auto\"}", "dropout",
+                "with a device");
+    expect_idle("{\"preset\": \"mlp\", \"device\": \"host\"}", "clip_norm",
+                "with a device");
+    expect_idle("{\"preset\": \"mlp\"}", "clip_norm", NULL);
+    expect_idle("{\"preset\": \"mlp\"}", "label_smoothing", NULL);
+    expect_idle("{\"preset\": \"mlp\", \"loss\": \"squared\"}",
+                "label_smoothing", "with loss squared");
+    expect_idle("{\"preset\": \"mlp\", \"device\": \"auto\"}", "batch_size",
+                NULL);
+    expect_idle("{}", "dropout", NULL); /* that is told elsewhere */
+}
+
 #define LINEAR                                                                 \
     "[{\"type\": \"avg_pool\", \"kernel\": 2}, {\"type\": \"dense\","          \
     " \"units\": \"outputs\"}]"
@@ -688,6 +720,7 @@ int main(void)
         cmocka_unit_test(nn_training_lowers_loss_and_raises_accuracy),
         cmocka_unit_test(nn_forked_branch_continues_as_its_parent),
         cmocka_unit_test(nn_dropout_is_a_tunable),
+        cmocka_unit_test(nn_idle_tunables_are_known),
         cmocka_unit_test(nn_gradient_is_clipped),
         cmocka_unit_test(nn_result_does_not_depend_on_the_workers),
         cmocka_unit_test(nn_is_deterministic_for_a_seed),
