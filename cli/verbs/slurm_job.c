@@ -141,22 +141,28 @@ static void add_config(struct text *t, const char *config)
 }
 
 /* scancel and the time limit end all processes of the job: mltune is told by
- * Slurm itself then, and told twice it would end without a snapshot. */
+ * Slurm itself then, and told twice it would end without a snapshot.
+ *
+ * What a shell starts beside itself ignores SIGINT until it asks for it, so
+ * mltune gets SIGTERM, which means the same and is not lost. A warning would
+ * end it as long as it does not listen: it is started deaf to it, while there
+ * is nothing to save yet. */
 static void add_signals(struct text *t)
 {
-    text_puts(t, "trap 'kill -USR1 \"$pid\"' USR1\n"
-                 "trap 'kill -INT \"$pid\"' INT\n"
-                 "trap : TERM\n");
+    text_puts(t, "trap '' USR1\n"
+                 "trap 'caught=1; if [ \"$pid\" ]; then kill -TERM \"$pid\"; "
+                 "else early=1; fi' INT\n"
+                 "trap 'caught=1' TERM\n");
 }
 
 static void add_start(struct text *t, const struct slurm_job *job)
 {
-    text_puts(t, "if [ \"$restarts\" -gt 0 ] && [ -s \"$run\" ]; then\n"
+    text_puts(t, "[ \"$restarts\" -gt 0 ] || rm -f \"$run\" \"$asked\"\n"
+                 "if [ -s \"$run\" ]; then\n"
                  "    \"$mltune\" resume \"$(cat \"$run\")\" --state "
                  "\"$state\" \\\n"
                  "        --set cluster.nodes=\"$SLURM_JOB_NUM_NODES\" &\n"
                  "else\n"
-                 "    rm -f \"$run\"\n"
                  "    \"$mltune\" run - --state \"$state\" --id-file \"$run\" "
                  "\\\n"
                  "        --set cluster.launcher=slurm \\\n"
@@ -164,21 +170,29 @@ static void add_start(struct text *t, const struct slurm_job *job)
     if (!job->command)
         text_puts(t, " \\\n        --set cluster.command=\"$mltune\"");
     add_config(t, job->config);
-    text_puts(t, "fi\npid=$!\n");
+    text_puts(t, "fi\npid=$!\n"
+                 "[ -z \"$early\" ] || kill -TERM \"$pid\"\n"
+                 "trap 'caught=1; kill -USR1 \"$pid\"' USR1\n");
 }
 
-/* wait ends for a signal, too. */
+/* wait ends for a signal, too, whether mltune has ended meanwhile or not. Asked
+ * again for an end that it has told, it says 127. */
 static void add_end(struct text *t)
 {
     text_printf(
         t,
+        "code=127\n"
         "while\n"
+        "    caught=\n"
         "    wait \"$pid\"\n"
-        "    code=$?\n"
-        "    kill -0 \"$pid\" 2>/dev/null\n"
+        "    told=$?\n"
+        "    [ \"$told\" -eq 127 ] || code=$told\n"
+        "    [ \"$caught\" ]\n"
         "do :; done\n"
         "# Interrupted, most likely since a host was lost: again, without it.\n"
-        "if [ \"$code\" -eq 75 ] && [ \"$restarts\" -lt %d ]; then\n"
+        "times=$(cat \"$asked\" 2>/dev/null)\n"
+        "if [ \"$code\" -eq 75 ] && [ \"${times:-0}\" -lt %d ] &&\n"
+        "    echo \"$((${times:-0} + 1))\" >\"$asked\"; then\n"
         "    scontrol requeue \"$SLURM_JOB_ID\"\n"
         "fi\n"
         "exit \"$code\"\n",
@@ -202,8 +216,9 @@ enum err slurm_job_script(const struct slurm_job *job, struct text *out,
     add_setting(out, "mltune", job->program);
     add_setting(out, "state", job->state);
     text_puts(out, "run=$state/slurm/$SLURM_JOB_ID.run\n"
+                   "asked=$state/slurm/$SLURM_JOB_ID.asked\n"
                    "restarts=${SLURM_RESTART_COUNT:-0}\n"
-                   "pid=\n");
+                   "pid= early= caught=\n");
     add_signals(out);
     add_start(out, job);
     add_end(out);

@@ -18,7 +18,8 @@ enum {
     SLURM_JOB_WARNING_S = 120, /* before the time limit */
     /* Times that the script itself has the job started again, since the run
      * was interrupted (exit code 75): most likely a host was lost, of which
-     * Slurm itself learns only minutes later. */
+     * Slurm itself learns only minutes later. It counts them itself, since
+     * Slurm's count has preemptions and requeues by hand in it. */
     SLURM_JOB_AGAIN_MAX = 5,
 };
 
@@ -37,7 +38,8 @@ struct slurm_job {
 };
 
 /* Writes the script to @out. What it needs beside is the folder STATE/slurm,
- * where it keeps the id of the job's run and where its log goes.
+ * where its log goes (JOB.log) and where it keeps the id of the job's run
+ * (JOB.run) and how often it has asked for another start (JOB.asked).
  * Errors: ERR_INVAL an option cannot stand in a script, or a path (an end of a
  * line in it), by name; ERR_NOMEM. */
 enum err slurm_job_script(const struct slurm_job *job, struct text *out,

@@ -25,7 +25,7 @@ enum { JOB_ID_MAX = 80 }; /* bytes of what sbatch calls the job, with its end */
 
 /* What one is made of. */
 struct job_parts {
-    char state[FILE_PATH_MAX], program[PATH_MAX];
+    char state[FILE_PATH_MAX], slurm[FILE_PATH_MAX], program[PATH_MAX];
     struct run_config *config; /* owned */
     char *text;                /* owned */
     struct slurm_job job;
@@ -57,16 +57,27 @@ static int find_program(struct job_parts *p)
     return EXIT_IO;
 }
 
-static int make_folders(const struct submit_slurm *s, struct job_parts *p)
+/* Of a state folder that is not there, too: nothing is made yet. */
+static enum err absolute(const char *path, char out[FILE_PATH_MAX],
+                         struct fault *f)
 {
-    char slurm[FILE_PATH_MAX];
+    char here[FILE_PATH_MAX];
+
+    if (access(path, F_OK) == 0)
+        return folder_absolute(path, out, f);
+    if (path[0] != '/' && !getcwd(here, sizeof(here)))
+        return fault_errno(f, ERR_IO, errno, "this folder");
+    return path[0] == '/' ? file_join(out, "", path + 1, f)
+                          : file_join(out, here, path, f);
+}
+
+static int find_folders(const struct submit_slurm *s, struct job_parts *p)
+{
     struct fault f = {0};
-    enum err err = state_make(s->state, p->state, &f);
+    enum err err = absolute(s->state, p->state, &f);
 
     if (!err)
-        err = file_join(slurm, p->state, "slurm", &f);
-    if (!err)
-        err = folder_make(slurm, &f);
+        err = file_join(p->slurm, p->state, "slurm", &f);
     if (err)
         console_error("%s", f.text);
     return exit_code_of(err);
@@ -102,7 +113,7 @@ static int prepare(const struct submit_slurm *s, struct job_parts *p)
     if (code == EXIT_DONE)
         code = count_nodes(s, p);
     if (code == EXIT_DONE)
-        code = make_folders(s, p);
+        code = find_folders(s, p);
     if (code != EXIT_DONE)
         return code;
     p->job.name = p->config->name;
@@ -203,13 +214,26 @@ static int say(const struct submit_slurm *s, const struct job_parts *p,
     return code;
 }
 
+/* Nothing is made but what was asked for. */
+static int print(const struct job_parts *p, char *script)
+{
+    if (access(p->slurm, F_OK) != 0)
+        console_note("sbatch needs the folder %s, which is not there",
+                     p->slurm);
+    return console_text(script);
+}
+
 static int submit(const struct submit_slurm *s, const struct job_parts *p,
                   const char *script)
 {
-    char job[JOB_ID_MAX];
+    char job[JOB_ID_MAX], state[FILE_PATH_MAX];
     struct fault f = {0};
-    enum err err = hand_over(script, job, &f);
+    enum err err = state_make(s->state, state, &f);
 
+    if (!err)
+        err = folder_make(p->slurm, &f);
+    if (!err)
+        err = hand_over(script, job, &f);
     if (!err)
         return say(s, p, job);
     console_error("%s", f.text);
@@ -230,7 +254,7 @@ int submit_slurm(const struct submit_slurm *s)
         console_error("%s", f.text);
         code = err == ERR_INVAL ? EXIT_USAGE : exit_code_of(err);
     } else if (code == EXIT_DONE && s->print) {
-        code = console_text(text_take(&script));
+        code = print(&p, text_take(&script));
     } else if (code == EXIT_DONE) {
         code = submit(s, &p, text_so_far(&script));
     }

@@ -16,8 +16,8 @@ struct submit_slurm {
     bool print, json;
 };
 
-/* Checks the configuration, makes STATE/slurm, and submits the job or prints
- * its script. Returns the exit code. */
+/* Checks the configuration, and makes STATE/slurm and submits the job, or
+ * prints its script alone. Returns the exit code. */
 int submit_slurm(const struct submit_slurm *s);
 
 #endif

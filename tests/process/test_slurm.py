@@ -206,6 +206,8 @@ class BatchCase(SlurmCase):
                 if p.is_socket() and "slurm" not in p.parts[-3:] or
                 p.suffix == ".tmp" and "slurm" not in p.parts]
         left += list((self.folder / ".mltune/runs").glob("*/m[0-9]*"))
+        left += [*self.folder.rglob("slurm-*.out"),
+                 *pathlib.Path.cwd().glob("slurm-*.out")]
         self.assertEqual(left, [])
         self.assert_no_fault_in_logs()
 
@@ -316,9 +318,15 @@ class Script(Case):
         done = self.submit("--print", "--nodes", "3")
         self.assert_code(done, 0)
         script = re.sub(r"(?m)^mltune=.*$", f"mltune='{mltune}'", done.out)
+        (self.folder / ".mltune/slurm").mkdir(parents=True, exist_ok=True)
+        return self.in_shell("sh", script, **env)
+
+    def in_shell(self, shell, script, **env):
+        """Signals are there as Slurm leaves them, however the tests began."""
         self.write("job.sh", script)
         return subprocess.Popen(
-            ["sh", "job.sh"], stdin=subprocess.DEVNULL, text=True,
+            ["env", "--default-signal", shell, "job.sh"],
+            stdin=subprocess.DEVNULL, text=True,
             env={**self.env, "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "3",
                  **env}, cwd=self.folder, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE)
@@ -348,35 +356,145 @@ class Script(Case):
         self.assertIn("run - ", done.out)
 
     def test_an_interrupted_run_is_asked_for_again(self):
-        """Up to five times, and no other end is."""
+        """Up to five times, whoever else has the job started again meanwhile,
+        and no other end is. Another job of that number begins anew."""
         self.play("scontrol", 'echo "scontrol $*"')
         tool = self.play("tool", "exit 75")
-        done = self.finish(self.in_job(tool))
-        self.assert_code(done, 75)
-        self.assertEqual(done.out, "scontrol requeue 7\n")
-        done = self.finish(self.in_job(tool, SLURM_RESTART_COUNT="5"))
-        self.assert_code(done, 75)
-        self.assertEqual(done.out, "")
-        for code in 0, 1, 130, 143:
-            done = self.finish(self.in_job(self.play("tool", f"exit {code}")))
+
+        def ends(code, says, restarts):
+            done = self.finish(self.in_job(tool, SLURM_RESTART_COUNT=restarts))
             self.assert_code(done, code)
-            self.assertEqual(done.out, "")
+            self.assertEqual(done.out, says)
+        for restarts in "0", "8", "9", "20", "21":
+            ends(75, "scontrol requeue 7\n", restarts)
+        ends(75, "", "22")
+        ends(75, "", "23")
+        ends(75, "scontrol requeue 7\n", "0")
+        for code in 0, 1, 130, 143:
+            tool = self.play("tool", f"exit {code}")
+            ends(code, "", "1")
+
+    LISTENER = r"""
+import os, signal, sys, time
+def say(word):
+    with open("said", "a") as f:
+        f.write(word + "\n")
+def end(*_):
+    say("ended")
+    os._exit(9)
+while os.path.exists("deaf"):
+    time.sleep(0.02)
+signal.signal(signal.SIGUSR1, lambda *_: say("warned"))
+signal.signal(signal.SIGTERM, end if "ends" in sys.argv else lambda *_: None)
+say("ready")
+while True:
+    time.sleep(0.02)
+"""
+
+    def listener(self, *words):
+        """A tool that says in the file `said` what it hears."""
+        self.write("listener.py", self.LISTENER)
+        return self.play("tool", "exec /usr/bin/python3 listener.py " +
+                         " ".join(words))
+
+    def wait_said(self, *words):
+        said = self.folder / "said"
+        self.wait_until(
+            lambda: said.exists() and said.read_text().split() == list(words),
+            f"the tool to say {words}")
 
     def test_signals_to_the_script_are_mltunes(self):
         """But SIGTERM, which Slurm sends to all processes of a job."""
-        tool = self.play("tool", "trap 'echo warned' USR1\n"
-                         "trap : TERM\n"
-                         "echo ready\nwhile :; do sleep 0.05; done")
-        job = self.in_job(tool)
-        self.assertEqual(job.stdout.readline(), "ready\n")
+        job = self.in_job(self.listener())
+        self.wait_said("ready")
         job.send_signal(signal.SIGTERM)
         job.send_signal(signal.SIGUSR1)
-        self.assertEqual(job.stdout.readline(), "warned\n")
-        os.kill(job.pid, signal.SIGUSR1)
-        self.assertEqual(job.stdout.readline(), "warned\n")
+        self.wait_said("ready", "warned")
+        job.send_signal(signal.SIGUSR1)
+        self.wait_said("ready", "warned", "warned")
         self.assertIsNone(job.poll())
         self.end_all()
         job.communicate(timeout=60)
+
+    def test_a_signal_ends_it(self):
+        """scancel --batch --signal=INT: once, and with mltune's exit code."""
+        job = self.in_job(self.listener("ends"))
+        self.wait_said("ready")
+        job.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(job), 9)
+        self.wait_said("ready", "ended")
+
+    def test_a_warning_while_mltune_starts_ends_nothing(self):
+        """It does not listen yet."""
+        self.write("deaf", "")
+        tool = self.listener()
+        job = self.in_job(tool)
+        self.wait_until(lambda: b"listener.py" in self.first_words(job),
+                        "the tool to start")
+        job.send_signal(signal.SIGUSR1)
+        (self.folder / "deaf").unlink()
+        self.wait_said("ready")
+        job.send_signal(signal.SIGUSR1)
+        self.wait_until(lambda: "warned" in (self.folder / "said").read_text(),
+                        "the tool to be warned")
+        self.assertIsNone(job.poll())
+        self.end_all()
+        job.communicate(timeout=60)
+
+    def first_words(self, job):
+        """Of what @job has started."""
+        try:
+            children = pathlib.Path(
+                f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+            return b" ".join(pathlib.Path(f"/proc/{c}/cmdline").read_bytes()
+                             for c in children)
+        except OSError:
+            return b""
+
+    def before_pid(self, tool, insert):
+        """The script, which does @insert between start and `pid=$!`."""
+        done = self.finish(self.in_job(self.play("other", "exit 0")))
+        self.assert_code(done, 0)
+        script = (self.folder / "job.sh").read_text()
+        self.assertEqual(script.count("\npid=$!\n"), 1)
+        script = script.replace("\npid=$!\n", f"\n{insert}\npid=$!\n")
+        return self.in_shell("sh", re.sub(
+            r"(?m)^mltune=.*$", f"mltune='{tool}'", script))
+
+    WAIT_READY = "while [ ! -e said ]; do sleep 0.05; done"
+
+    def test_a_signal_before_mltunes_number_is_known(self):
+        """An end is handed on once it is; a warning is none of the run's."""
+        job = self.before_pid(self.listener("ends"),
+                              f"{self.WAIT_READY}; kill -INT $$")
+        self.assert_code(self.finish(job), 9)
+        self.wait_said("ready", "ended")
+        (self.folder / "said").unlink()
+        job = self.before_pid(self.listener("ends"),
+                              f"{self.WAIT_READY}; kill -USR1 $$; : >passed")
+        self.wait_until((self.folder / "passed").exists, "the warning")
+        job.send_signal(signal.SIGINT)
+        done = self.finish(job)
+        self.assert_code(done, 9)
+        self.assertEqual(done.err, "")
+
+    def test_an_end_as_a_signal_comes(self):
+        """A shell that notices the end at once (bash) tells its code, not that
+        its wait was broken: here mltune has ended before the trap has."""
+        done = self.finish(self.in_job(self.play("other", "exit 0")))
+        self.assert_code(done, 0)
+        script = (self.folder / "job.sh").read_text()
+        tool = self.listener("ends")
+        script = re.sub(r"(?m)^mltune=.*$", f"mltune='{tool}'", script)
+        slow = ("() { builtin kill \"$@\"; while builtin kill -0 \"$2\" "
+                "2>/dev/null; do sleep 0.05; done; }")
+        for shell in "bash", "sh":
+            job = self.in_shell(shell, script, **(
+                {"BASH_FUNC_kill%%": slow} if shell == "bash" else {}))
+            self.wait_said("ready")
+            job.send_signal(signal.SIGINT)
+            self.assert_code(self.finish(job), 9)
+            (self.folder / "said").unlink()
 
     def test_what_cannot_be_submitted(self):
         """Said before anything is made."""
@@ -386,15 +504,36 @@ class Script(Case):
                 (["--nodes", "65"], "1 to 64"), (["--nodes", "0"], "1 to 64"),
                 (["--time", "soon!"], "--time"),
                 (["--sbatch", "mem"], "--sbatch")):
-            done = self.submit("--print", *words)
-            self.assert_code(done, 2)
-            self.assertIn(says, done.err)
+            for more in [], ["--print"]:
+                done = self.submit("--state", "far/new", *more, *words)
+                self.assert_code(done, 2)
+                self.assertIn(says, done.err)
+                self.assertFalse((self.folder / "far").exists(), words)
         done = self.mltune("submit", "config.json", "--time", "5")
         self.assert_code(done, 2)
         self.assertIn("--time needs --launcher slurm", done.err)
         self.write("config.json", {"app": {"name": "none"}})
         self.assert_code(self.submit("--print"), 78)
         self.assert_code(self.submit(), 78)
+        self.assertFalse((self.folder / ".mltune").exists())
+
+    def test_printing_makes_nothing(self):
+        """And says what sbatch lacks then."""
+        for state in "new", "far/new", str(self.folder / "other/new"):
+            done = self.submit("--print", "--state", state)
+            self.assert_code(done, 0)
+            place = self.folder / state
+            self.assertIn(f'--output="{place}/slurm/%j.log"', done.out)
+            self.assertIn(f"the folder {place}/slurm, which is not there",
+                          done.err)
+            self.assertFalse((self.folder / pathlib.Path(state).parts[0])
+                             .exists() and not place.is_absolute())
+            self.assertFalse(place.exists())
+            self.assertFalse((self.folder / "other").exists())
+        (self.folder / "new/slurm").mkdir(parents=True)
+        done = self.submit("--print", "--state", "new")
+        self.assert_code(done, 0)
+        self.assertEqual(done.err, "")
 
     def test_sbatch_that_does_not_take_it(self):
         self.play("sbatch", "cat >/dev/null; echo 'invalid partition' >&2; "

@@ -3,6 +3,8 @@
  *   STATE/mltune.db            journal of all runs (journal_io.h)
  *   STATE/mltune.head          copy of its head (journal_head_io.h)
  *   STATE/token                what writes over HTTP need (api/http/token_io.h)
+ *   STATE/slurm/JOB.*          of batch jobs (cli/verbs/slurm_job.h), kept
+ *   STATE/mpi/JOB/             where ranks meet (ranks_io.h), while they do
  *   STATE/runs/ID/config.json  the configuration in effect
  *                 log          what the tuner logged
  *                 node-0.log   what the node wrote to stdout and stderr
