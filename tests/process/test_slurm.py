@@ -182,9 +182,13 @@ class BatchCase(SlurmCase):
         run = self.show("endless").get("run")
         return Journal(self.folder / ".mltune", run).of(*kinds) if run else []
 
-    def wait_resumed(self, times):
-        """The run goes on, another time, and trains."""
+    def wait_resumed(self, times, job=None):
+        """The run goes on, another time, and trains. @job: it may end once more
+        and ask for another start, as where Slurm has no room on a host yet that
+        has just come back."""
         def look():
+            if job and self.slurm.state(job) == "PENDING":
+                self.slurm.start_again(job)
             kinds = [r["kind"] for r in self.records("run_resumed",
                                                      "snapshot_written")]
             return kinds.count("run_resumed") >= times and \
@@ -282,8 +286,9 @@ class Crashes(BatchCase):
         self.slurm.crash(host)
         self.wait_state(job, "PENDING")
         self.slurm.back(host)
+        self.wait_until(self.slurm.is_idle, "the hosts to be free", GONE_S)
         self.start_again(job)
-        self.wait_resumed(1)
+        self.wait_resumed(1, job)
         self.assert_one_run()
         self.end(job)
 
