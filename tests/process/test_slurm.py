@@ -466,7 +466,7 @@ while True:
         return self.in_shell("sh", re.sub(
             r"(?m)^mltune=.*$", f"mltune='{tool}'", script))
 
-    WAIT_READY = "while [ ! -e said ]; do sleep 0.05; done"
+    WAIT_READY = "until grep -qs ready said; do sleep 0.05; done"
 
     def test_a_signal_before_mltunes_number_is_known(self):
         """An end is handed on once it is; a warning is none of the run's."""
