@@ -24,6 +24,7 @@
     X(seconds, "n", value_number(t->figures.seconds))                          \
     X(samples, "i", json_integer((json_int_t)t->figures.samples))              \
     X(clocks, "i", json_integer((json_int_t)t->figures.clocks))                \
+    X(result, "n?", result_or_null(&t->figures))                               \
     X(window_noise, "n", value_number(t->figures.window_noise))                \
     X(reason, "s", value_text(t->reason))                                      \
     X(points, "[trial_point]", points_to_json(&t->figures))                    \
@@ -61,6 +62,11 @@ static json_t *unit_or_null(enum speed_unit unit)
 {
     return unit == SPEED_UNKNOWN ? json_null()
                                  : json_string(speed_unit_name(unit));
+}
+
+static json_t *result_or_null(const struct trial_figures *f)
+{
+    return f->tested ? value_number(f->result) : json_null();
 }
 
 static bool filtered(const struct route_call *call, const char *name,

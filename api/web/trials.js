@@ -11,14 +11,10 @@ const PAGE = 50;
 const COLUMNS = ["trial", "search", "verdict", "setting", "speed", "trace", "clocks", "time"];
 const BY_SPEED = new Set(["mltuner", "fixed"]); // strategies; contests compare what epochs end with
 
-// What decides between trials instead of speed: {name, of: branch -> what its latest epoch
-// ended with}; null: speed does.
-async function decides(run, base) {
+// The name of what decides between trials instead of speed, their `result`; null: speed does.
+function decides(run) {
   if (!run || BY_SPEED.has(run.tuning.strategy)) return null;
-  const {epochs} = await get(base + "/epochs", {order: "desc", page_size: 1000});
-  const metric = run.job && run.job.metric, of = new Map();
-  for (const e of epochs) if (!of.has(e.branch)) of.set(e.branch, metric ? e.metric : e.loss);
-  return {name: metric ? metric.name : "loss", of};
+  return run.job && run.job.metric ? run.job.metric.name : "loss";
 }
 
 // The trace as a line of 90 x 24; decoration, its numbers are in the detail.
@@ -115,7 +111,7 @@ export function trialsTab(id, {now, said, failed}) {
     if (LABEL_CLASS[t.label]) verdictCell.className = LABEL_CLASS[t.label];
     const tried = el("span", settingText(t.setting));
     if (t.label === "failed" && t.reason) tried.append(el("div.bad", t.reason));
-    const cells = [pick, short(t.search), verdictCell, tried, short(by ? by.of.get(t.branch) : t.speed),
+    const cells = [pick, short(t.search), verdictCell, tried, short(by ? t.result : t.speed),
       sparkline(t.points, range), short(t.clocks), tookText(t)];
     const tr = el("tr" + (won ? ".winner" : ""), ...cells.map((c, i) => {
       const td = el("td", c);
@@ -147,7 +143,7 @@ export function trialsTab(id, {now, said, failed}) {
   // has the focus keeps it.
   function draw(trials, winners) {
     const range = traceRange(trials);
-    const now_ = JSON.stringify([range, [...winners], trials.map((t) => [t.trial, t.label, t.clocks]), by && [...by.of]]);
+    const now_ = JSON.stringify([range, [...winners], trials.map((t) => [t.trial, t.label, t.clocks, t.result]), by]);
     if (now_ === drawn) return;
     drawn = now_;
     const focused = document.activeElement && document.activeElement.closest("tr");
@@ -170,9 +166,9 @@ export function trialsTab(id, {now, said, failed}) {
       total = list.total;
     }
     offer(searches.searches);
-    by = await decides(run, base);
-    put(heads[4], by ? by.name : "speed");
-    heads[4].title = by ? "after its latest epoch, which decides here; the speed of its trace does not" : "";
+    by = decides(run);
+    put(heads[4], by || "speed");
+    heads[4].title = by ? "when it was tested last, which decides here; the speed of its trace does not" : "";
     draw(trials, new Set(searches.searches.map((s) => s.result && s.result.winner).filter(Boolean)));
     older.hidden = token === null;
     put(note, total === 0 ? "no trial so far" : token === null ? count(trials.length, "trial")

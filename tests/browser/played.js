@@ -33,7 +33,7 @@ const serve = (run) => (path) => {
   return {"": run, "/curve": {lineage: failed ? NONE : {...LINEAGE, loss: run.losses ?? LINEAGE.loss}, others: NONE}, "/schedule": run.schedule ?? {schedule: []},
     "/epochs": {epochs: failed ? [] : [1, 2, 3].map((epoch) => ({epoch, branch: 2, clock: 30 * epoch, loss: 1 / epoch, metric: epoch === 2 ? 0.85 : 0.8})), next_page_token: null},
     "/trials": {trials: [1, 2].map((n) => ({trial: n, search: 1, branch: n, incumbent: false, setting: {learning_rate: 0.05}, label: "converging",
-      speed: 0.25, speed_unit: "e_folds_per_second", noise: 0, range: -1, seconds: 0.5, clocks: 40, reason: "", window_noise: 0,
+      speed: 0.25, speed_unit: "e_folds_per_second", noise: 0, range: -1, seconds: 0.5, clocks: 40, reason: "", window_noise: 0, result: n === 1 ? null : 0.75,
       points: [{seconds: 0, loss: 2}, {seconds: 0.5, loss: 1}]})), total: 2, next_page_token: null},
     "/searches": {searches: failed ? [] : [SEARCH], next_page_token: null}, "/decisions": {decisions: failed ? [] : DECISIONS, next_page_token: null},
     "/branches/2": BRANCHES[0], "/slices": {slices: [], next_page_token: null},

@@ -114,7 +114,7 @@ tell(async (browser, page, faults) => {
   await survived(browser, faults, RUN, /lives/, /as the result/, ["0.05", "2 KiB"]);
   await leavesTheAxis(browser, faults);
   await decides(browser, faults, "mltuner", "speed", ["0.25", "0.25"]);
-  await decides(browser, faults, "hyperband", "accuracy", ["–", "0.8"]);
+  await decides(browser, faults, "hyperband", "accuracy", ["–", "0.75"]);
   await manyChanges(browser, faults, true);
   await manyChanges(browser, faults, false);
   await failed(browser, faults);

@@ -69,7 +69,8 @@ def has_trials(record):
 def trials(records):
     """What was measured of each, and what was made of that."""
     return {r["trial"]: (r["label"], r["clocks"], r["samples"],
-                         r["speed"] > 0) for r in records
+                         r["speed"] > 0, r["tested"] and r["result"])
+            for r in records
             if r["kind"] in ("trial_started", "trial_updated", "trial_ended")}
 
 

@@ -829,7 +829,7 @@ static void resume_of_other_strategies_ends_the_same(void **state)
 }
 
 /* What the trials have come to: label, clocks and samples of each, whether it
- * has a speed, and how many were stopped. */
+ * has a speed, what it was tested with, and how many were stopped. */
 static json_t *trials_of(const struct history *h)
 {
     json_t *list = json_array(), *result = history_result(h, NULL, NULL);
@@ -838,12 +838,15 @@ static json_t *trials_of(const struct history *h)
     for (size_t i = 0; i < h->trials; i++) {
         const struct record_trial *t = &h->trial[i].t;
 
-        json_array_append_new(list, json_pack("[i, s, I, I, b]", (int)t->trial,
-                                              trial_label_name(t->label),
-                                              (json_int_t)t->figures.clocks,
-                                              (json_int_t)t->figures.samples,
-                                              (int)(t->figures.speed > 0)));
+        json_array_append_new(
+            list,
+            json_pack("[i, s, I, I, b, b, f]", (int)t->trial,
+                      trial_label_name(t->label), (json_int_t)t->figures.clocks,
+                      (json_int_t)t->figures.samples,
+                      (int)(t->figures.speed > 0), (int)t->figures.tested,
+                      t->figures.result));
     }
+    assert_true(h->trials > 0 && h->trial[h->trials - 1].t.figures.tested);
     json_array_append(list, json_object_get(tuning, "stopped"));
     json_decref(result);
     return json_pack("{s: o}", "trials", list);

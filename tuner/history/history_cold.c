@@ -439,6 +439,9 @@ static void put_figures(struct text *out, const struct trial_figures *f,
     pack_real(out, f->seconds);
     pack_number(out, f->samples);
     pack_number(out, f->clocks);
+    pack_number(out, f->tested);
+    if (f->tested)
+        pack_real(out, f->result);
     put_figure(out, f->lead, exact);
     put_figure(out, f->lead_se, exact);
     put_figure(out, f->pace, exact);
@@ -467,6 +470,8 @@ static void take_figures(struct packed_bytes *in, struct trial_figures *f,
     f->seconds = take_real(in);
     f->samples = take_number(in);
     f->clocks = take_number(in);
+    f->tested = take_number(in);
+    f->result = f->tested ? take_real(in) : 0;
     f->lead = take_figure(in, exact);
     f->lead_se = take_figure(in, exact);
     f->pace = take_figure(in, exact);

@@ -301,6 +301,10 @@ struct trial_figures {
     double window_noise; /* standard deviation of a window's mean, measured */
     double seconds;      /* of its own slices */
     uint64_t samples, clocks;
+    /* Of a contest's: the metric, or without one the loss, that it was tested
+     * with last; is it known? */
+    double result;
+    bool tested;
     uint32_t points; /* 0 .. RECORD_POINTS_MAX; the first is the loss before */
     double time_s[RECORD_POINTS_MAX], loss[RECORD_POINTS_MAX];
     /* Figures by which a resumed search compares it (tuner/search/search.h); 0

@@ -215,6 +215,8 @@ static const struct json_field trial[] = {
     {FIELD_AS("pairs", record_trial, U32, figures.pairs), .optional = true},
     {FIELD_AS("window_noise", record_trial, REAL, figures.window_noise),
      .optional = true},
+    {FIELD_AS("result", record_trial, REAL, figures.result), .optional = true},
+    {FIELD_AS("tested", record_trial, BOOL, figures.tested), .optional = true},
     {FIELD_OF(record_trial, REASON, reason), .optional = true},
     {FIELD_OF(record_trial, U32, suggestion), .optional = true},
     {FIELD_WITHIN(record_trial, COLUMNS, figures.time_s, 0, RECORD_POINTS_MAX),

@@ -176,6 +176,8 @@ void contest_record(struct contest *ct, struct contestant *x,
     if (f->points > 1)
         f->speed_unit = speed_unit_of(
             summary_is_relative(f->loss[0], board_loss_floor(ct->c)), false);
+    f->tested = !isnan(x->score);
+    f->result = f->tested ? board_result(ct->c, x->score) : 0;
     f->seconds = x->seconds + (b ? branch_trace(b)->seconds : 0);
     f->samples = x->samples + (b ? branch_own_samples(b) : 0);
     f->clocks = x->clocks + (b ? branch_own_clocks(b) : 0);
@@ -768,6 +770,8 @@ static bool came_on(struct contest *ct, struct contestant *x, uint32_t goal)
     } else if (state == TRAINING_PAUSED) {
         score(ct, x, &e);
         x->spent = goal;
+        if (!ct->ended)
+            contest_record(ct, x, RECORD_TRIAL_UPDATED);
     } else if (state == TRAINING_BROKEN) {
         broken(ct, x);
     } else {
