@@ -5,7 +5,7 @@
 
 static const char *const momentum[] = {"learning_rate", "momentum", NULL};
 static const struct registry_entry sgd = {
-    REGISTRY_RULE, "sgd", "descent", NULL, momentum, NULL, false, NULL};
+    REGISTRY_RULE, "sgd", "descent", NULL, momentum, NULL, false, NULL, NULL};
 static const struct registry_entry grid = {REGISTRY_SEARCHER,
                                            "grid",
                                            "all points",
@@ -13,6 +13,7 @@ static const struct registry_entry grid = {REGISTRY_SEARCHER,
                                            NULL,
                                            NULL,
                                            false,
+                                           NULL,
                                            NULL};
 static const struct registry_entry random_entry = {REGISTRY_SEARCHER,
                                                    "random",
@@ -21,6 +22,7 @@ static const struct registry_entry random_entry = {REGISTRY_SEARCHER,
                                                    NULL,
                                                    NULL,
                                                    false,
+                                                   NULL,
                                                    NULL};
 
 static void fill(struct registry *r)
