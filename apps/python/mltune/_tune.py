@@ -240,14 +240,15 @@ class _Process:
         self.remote: Optional[RemoteRun] = None
 
     def find(self) -> Optional[str]:
-        """The run's id, once it is known: whose lock names the process. A
-        number may come again: locks from before it began are others'."""
+        """The run's id, once it is known: whose lock names the process, and
+        behind it how the run ended. A number may come again: locks from before
+        it began are others'."""
         if self.run is None:
             for lock in self.state.glob("runs/*/lock"):
                 try:
                     if lock.stat().st_mtime >= self.began - 1 and \
-                            lock.read_text().strip() == str(
-                                self.process.pid):
+                            lock.read_text().split()[:1] == [
+                                str(self.process.pid)]:
                         self.run = lock.parent.name
                 except OSError:
                     continue
