@@ -16,7 +16,6 @@ import re
 import shutil
 import signal
 import sqlite3
-import time
 
 from harness import Case
 from test_resume import Journal
@@ -99,12 +98,13 @@ class Contests(Case):
         """Starts a run, and kills it with the first snapshot (with @trials,
         of some) from @clock on. False: it had ended before."""
         process = self.start("run", "config.json", "-q", "--state", state)
-        while process.poll() is None:
-            if any((has_trials(r) or not trials) and r["next_clock"] >= clock
-                   for r in self.snapshots(state)):
-                process.send_signal(signal.SIGKILL)
-                break
-            time.sleep(0.002)
+
+        def is_there():
+            return process.poll() is not None or any(
+                (has_trials(r) or not trials) and r["next_clock"] >= clock
+                for r in self.snapshots(state))
+        self.wait_until(is_there, "the snapshot", 300)
+        process.kill()
         process.communicate(timeout=120)
         return process.returncode == -signal.SIGKILL
 

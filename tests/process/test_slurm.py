@@ -218,7 +218,7 @@ class BatchCase(SlurmCase):
     def end(self, job):
         """As the shell's Ctrl-C: a snapshot, and then the end."""
         self.slurm.ask("scancel", "--batch", "--signal=INT", job)
-        self.wait_state(job, "FAILED")  # its exit code is 130
+        self.wait_state(job, "FAILED")  # its exit code is 143
         self.assertEqual(self.show("endless")["status"], "interrupted")
         self.assert_all_gone()
 

@@ -6,11 +6,13 @@
  * mode 0700. No library of MPI is needed. Its files, K being a rank:
  *
  *   ask-K     rank K is free: a number of this asking alone, and its host
- *   answer-K  that number, and what K is to start: key, log, words, a line
- * each; it removes ask and answer when it has read them stop-K    that number:
- * its node is to end end-K     that number, and the exit code that its node
- * ended with over-K    that number: there is nothing more to start left-K rank
- * K ends lock      locked as long as rank 0 lives
+ *   answer-K  that number, and what K is to start (key, log, words by line);
+ *             K removes ask and answer when it has read them
+ *   stop-K    that number: its node is to end
+ *   end-K     that number, and the exit code that its node ended with
+ *   over-K    that number: there is nothing more to start
+ *   left-K    rank K ends
+ *   lock      locked as long as rank 0 lives
  *
  * Each is written whole. An answer to an earlier job of that name, which was
  * killed, has another number. Any thread.
