@@ -6,7 +6,7 @@ BENCH_HELPER := $(B)/obj/tests/bench/bench.o
 BENCH_PARTS := tests/bench/bench.c tests/bench/ps_nodes.c tests/bench/straggler_model.c
 
 # Those that drive the program: NAME.py.
-BENCHES_PY := loops
+BENCHES_PY := loops quality
 BENCHES_C := $(patsubst tests/bench/%.c,%,$(filter-out $(BENCH_PARTS),$(wildcard tests/bench/*.c)))
 BENCHES := $(BENCHES_C) $(BENCHES_PY)
 BENCH_SELECTED := $(if $(BENCH),$(filter $(BENCH),$(BENCHES)),$(BENCHES))

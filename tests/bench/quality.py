@@ -1,216 +1,261 @@
 #!/usr/bin/env python3
-"""Quality of whole runs on real data: does tuning reach what hand search would?
+"""Does tuning end where a careful expert does, and at what cost? 20 jobs on real data.
 
-    quality.py mnist|movielens --data DIR [--seeds 10] [--mltune PATH] [--work DIR]
-               [--initial]
+    quality.py [JOB ...] [--seeds 1,2] [--what mltuner,hand,...] [--csv FILE]
+               [--data DIR] [--work DIR] [--table] [--keep]
 
-mnist      mlr, learning rate 1e-5..1, momentum, batch size; best accuracy on the
-           t10k files, wanted at least 0.92 for every seed
-movielens  mf rank 32, adagrad, learning rate 1e-5..1, at most 30 epochs; best
-           validation RMSE, wanted within 1 % of the best of 16 fixed rates on a
-           log grid, for every seed
+What is run, of each job and seed:
 
---initial  instead: the first tuning off, from random initial settings (uniform in
-           each tunable's scale), one a seed; wanted: within 1 % of the tuned run of
-           the same seed, by re-tuning alone
+hand       schedules by hand: cosine, and a tenth after each third of the epochs.
+           The rate of each is the best of a small grid (of the first seed)
+fixed      a grid of fixed settings, all of it with the first seed, with others
+           the best two: in quality, and in time to the hand's quality
+mltuner, hyperband, asha, pbt, complete    the strategies, with their defaults
+           (hyperband: the finite horizon, R = 27)
+optuna     Optuna's TPE with its median pruner, which runs the program once a trial
+sklearn    tables of numbers: scikit-learn's MLPRegressor with its early stopping,
+           inputs and target standardised
 
-Prints one line `name key=value ... value unit` a measurement, and a Markdown
-table for docs/results.md. Exit 1 when a seed misses what is wanted.
+All have the same number of epochs at most (`stop.max_epochs`). Quality is that of
+the saved model on data that no run has seen (`mltune eval`). Time is CPU seconds
+of the whole tree of processes.
+
+One line a run, `quality key=value ... value unit`; each is appended to the CSV file
+as it ends, and what stands there is not run again. `--table` runs nothing and prints
+the tables of docs/results.md.
 """
 import argparse
+import csv
 import json
-import math
 import os
 import pathlib
-import random
 import shutil
-import statistics
 import subprocess
 import sys
-import tempfile
+import threading
+import time
 
-LEARNING_RATE = {"type": "float", "min": 1e-5, "max": 1, "scale": "log",
-                 "default": 0.01}
+import quality_jobs
+import quality_run
+import quality_table
+import tables
 
-
-def config_mnist(data):
-    return {
-        "app": {"name": "mlr", "data": str(data / "mnist-*")},
-        "tunables": {
-            "learning_rate": LEARNING_RATE,
-            "momentum": {"type": "float", "min": 0, "max": 0.99,
-                         "default": 0.9},
-            "batch_size": {"type": "int", "values": [16, 64, 256],
-                           "default": 64}},
-    }
-
-
-def config_movielens(data):
-    return {
-        "app": {"name": "mf", "data": str(data / "ml1m.train90.tsv.xz"),
-                "rank": 32, "test_fraction": 0.1},
-        "ps": {"update_rule": "adagrad"},
-        "tunables": {"learning_rate": LEARNING_RATE},
-        "stop": {"max_epochs": 30},
-    }
+STRATEGIES = {
+    "mltuner": {"strategy": "mltuner"},
+    "hyperband": {"strategy": "hyperband", "strategy_settings": {
+        "horizon": "finite", "max_resource": 27}},
+    "asha": {"strategy": "asha"},
+    "pbt": {"strategy": "pbt"},
+    "complete": {"strategy": "complete"},
+}
+WHAT = ["hand", "fixed", *STRATEGIES, "optuna", "sklearn"]
+TRIALS, TRIALS_FEW = 20, 8  # of a study; where there are four settings in all
+COLUMNS = ["job", "seed", "what", "start", "metric", "held", "higher", "cpu_s",
+           "validation", "epochs", "trials", "searches", "tuning", "reason",
+           "setting", "course", "commit", "at"]
 
 
-def run(args, config, seed, *options):
-    """One run; its result object."""
-    folder = pathlib.Path(tempfile.mkdtemp(dir=args.work))
-    path = folder / "config.json"
-    path.write_text(json.dumps(config))
-    command = [args.mltune, "run", str(path), "--json", "--seed", str(seed),
-               "--state", str(folder / "state"), *options]
-    done = subprocess.run(command, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode not in (0, 1) or not done.stdout.strip():
-        sys.exit(f"{' '.join(command)}\nexit {done.returncode}\n{done.stderr}")
-    result = json.loads(done.stdout.strip().splitlines()[-1])
-    shutil.rmtree(folder)
-    return result
+class Book:
+    """The CSV file: what was run, and what is added."""
+
+    def __init__(self, path):
+        self.path, self.lock, self.rows = path, threading.Lock(), []
+        if path.exists():
+            with open(path, newline="") as f:
+                self.rows = [quality_table.row(r) for r in csv.DictReader(f)]
+
+    def find(self, job, what, seed=None, start=None):
+        with self.lock:
+            return [r for r in self.rows if r["job"] == job
+                    and r["what"] == what and seed in (None, r["seed"])
+                    and start in (None, r["start"])]
+
+    def add(self, row):
+        with self.lock:
+            fresh = not self.path.exists()
+            with open(self.path, "a", newline="") as f:
+                w = csv.DictWriter(f, COLUMNS)
+                if fresh:
+                    w.writeheader()
+                w.writerow({k: json.dumps(v) if k in ("setting", "course")
+                            else v for k, v in row.items()})
+            self.rows.append(row)
 
 
-def line(name, keys, value, unit):
-    words = " ".join([name, *(f"{k}={v}" for k, v in keys.items())])
-    print(f"{words} {value:.6g} {unit}", flush=True)
+class Bench:
+    """One job."""
+
+    def __init__(self, args, book, name, job):
+        self.args, self.book, self.name, self.job = args, book, name, job
+        self.folder = quality_jobs.prepare(name, job, args.data, args.work)
+        self.config = job.config(self.folder)
+        self.held = self.folder / job.held
+
+    def done(self, what, seed, start, function):
+        """Runs it unless the book has it; the row."""
+        old = self.book.find(self.name, what, seed, start)
+        if old:
+            return old[0]
+        folder = self.args.work / "runs" / f"{self.name}-{what}-{seed}"
+        try:
+            got = function(folder)
+        except quality_run.Fault as e:
+            print(f"quality job={self.name} what={what} seed={seed} "
+                  f"start={start}: {e}", file=sys.stderr, flush=True)
+            got = {"cpu_s": 0, "reason": "failed", "course": []}
+        if not (self.args.keep and what in STRATEGIES):
+            shutil.rmtree(folder, ignore_errors=True)
+        row = {**{k: None for k in COLUMNS}, **got, "job": self.name,
+               "seed": seed, "what": what, "start": start,
+               "commit": self.args.commit,
+               "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        self.book.add(row)
+        value = "failed" if row["held"] is None else f"{row['held']:.5g} metric"
+        print(f"quality job={self.name} what={what} seed={seed} start={start} "
+              f"seconds={row['cpu_s']:.2f} epochs={row['epochs']} "
+              f"trials={row['trials']} reason={row['reason']} {value}"
+              .replace("=None", "=-"), flush=True)
+        return row
+
+    def plain(self, what, seed, setting, schedule=None):
+        config = quality_run.pinned(self.config, setting, schedule)
+        # To the last epoch: a schedule's end is what it is for.
+        config["stop"]["plateau_epochs"] = 1000
+        return self.done(
+            what, seed, json.dumps(setting, sort_keys=True),
+            lambda folder: quality_run.run(self.args, config, seed, self.held,
+                                           folder))
+
+    def hand(self, seed):
+        third = -(-self.job.epochs // 3)
+        for what, schedule in ((
+                "cosine", {"schedule": "cosine"}),
+                ("step", {"schedule": "step", "gamma": 0.1, "every": third})):
+            if not self.job.rates:  # no rate, no schedule
+                if what == "cosine":
+                    self.plain(what, seed, {})
+                continue
+            first = [self.plain(what, 1, s, schedule) for s in self.job.hand()]
+            best = quality_table.best(first)
+            if best is not None:
+                self.plain(what, seed, json.loads(best["start"]), schedule)
+
+    def fixed(self, seed):
+        first = [self.plain("fixed", 1, s) for s in self.job.fixed()]
+        if seed == 1:
+            return
+        self.hand(1)
+        quickest = quality_table.quickest(self.book.rows, self.name, 1)
+        for row in (quality_table.best(first), quickest):
+            if row is not None:
+                self.plain("fixed", seed, json.loads(row["start"]))
+
+    def strategy(self, what, seed):
+        config = {**self.config, "tuner": STRATEGIES[what]}
+        self.done(what, seed, "", lambda folder: quality_run.run(
+            self.args, config, seed, self.held, folder))
+
+    def optuna(self, seed):
+        few = not self.job.rates
+        self.done("optuna", seed, "", lambda folder: quality_run.optuna(
+            self.args, self.config, seed, self.held, folder,
+            TRIALS_FEW if few else TRIALS))
+
+    def sklearn(self, seed):
+        if self.job.app.get("loss") != "squared":
+            return
+
+        def reference(_folder):
+            held, seconds = tables.reference(
+                tables.numbers(self.folder / self.job.train),
+                tables.numbers(self.held), True, seed, True)
+            return {"held": held, "cpu_s": seconds, "higher": False,
+                    "course": [], "reason": "early stopping"}
+
+        self.done("sklearn", seed, "", reference)
+
+    def run(self, what, seed):
+        if what in STRATEGIES:
+            self.strategy(what, seed)
+        else:
+            getattr(self, what)(seed)
 
 
-def best_metric(result):
-    """A run that failed or diverged has no metric: nan, which no test passes."""
-    metric = (result.get("best") or {}).get("metric")
-    return float(metric) if metric is not None else math.nan
+def work(args, book, todo, failed):
+    """A thread: takes jobs one after another."""
+    while todo:
+        try:
+            name, job = todo.pop(0)
+        except IndexError:
+            return
+        try:
+            bench = Bench(args, book, name, job)
+            for seed in args.seeds:
+                for what in args.what:
+                    bench.run(what, seed)
+        except FileNotFoundError as e:
+            failed.append(name)
+            print(f"quality job={name} skipped: no file {e.filename}",
+                  flush=True)
 
 
-def share(result):
-    return result["tuning"]["seconds"] / max(result["seconds"], 1e-9)
-
-
-def tuned(args, name, config, good):
-    rows = []
-    for seed in range(1, args.seeds + 1):
-        result = run(args, config, seed)
-        metric = best_metric(result)
-        rows.append((seed, metric, result))
-        keys = {"seed": seed, "epochs": result["epochs"],
-                "trials": result["tuning"]["trials"],
-                "searches": result["tuning"]["searches"],
-                "reason": result["reason"],
-                "setting": json.dumps(result["setting"],
-                                      separators=(",", ":"))}
-        line(name, keys, metric, "metric")
-        line(name, {"seed": seed}, result["seconds"], "s")
-        line(name, {"seed": seed}, 100 * share(result), "percent_tuning")
-    hits = sum(good(m) for _, m, _ in rows)
-    print()
-    print("| seed | best metric | epochs | trials | searches | seconds "
-          "| tuning share | setting at the end |")
-    print("|---|---|---|---|---|---|---|---|")
-    for seed, metric, r in rows:
-        setting = ", ".join(f"{k} {v:.4g}" for k, v in r["setting"].items()
-                            if isinstance(v, (int, float)))
-        print(f"| {seed} | {metric:.4f} | {r['epochs']} | "
-              f"{r['tuning']['trials']} | {r['tuning']['searches']} | "
-              f"{r['seconds']:.1f} | {100 * share(r):.0f} % | {setting} |")
-    print(f"\n{name}: {hits} of {len(rows)} as wanted; median "
-          f"{statistics.median(m for _, m, _ in rows):.4f}, "
-          f"{statistics.median(r['seconds'] for _, _, r in rows):.1f} s, "
-          f"{100 * statistics.median(share(r) for _, _, r in rows):.0f} % "
-          "of it tuning\n", flush=True)
-    return hits == len(rows)
-
-
-def untuned(args, name, config, settings):
-    """The same job at given settings, without tuning."""
-    out = []
-    for setting in settings:
-        options = ["--no-tune"]
-        for key, value in setting.items():
-            options += ["--set", f"tunables.{key}.default={value}"]
-        result = run(args, config, 1, *options)
-        metric = best_metric(result)
-        out.append((metric, setting))
-        line(name, {**setting, "status": result["status"],
-                    "epochs": result["epochs"],
-                    "seconds": f"{result['seconds']:.1f}"}, metric, "metric")
-    return out
-
-
-def draw(tunable, rng):
-    """A value of a tunable, uniform in its scale."""
-    if "values" in tunable:
-        return rng.choice(tunable["values"])
-    low, high = tunable["min"], tunable["max"]
-    if tunable.get("scale") == "log":
-        return math.exp(rng.uniform(math.log(low), math.log(high)))
-    return rng.uniform(low, high)
-
-
-def initial(args, name, config, higher):
-    """Random settings to start with; re-tuning alone has to mend them. Each is
-    compared with the tuned run of its own seed, which has the same split."""
-    print("\n| seed | initial setting | best metric | tuned | ratio | epochs "
-          "| trials | searches | seconds | tuning share |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    hits = 0
-    for seed in range(1, args.seeds + 1):
-        rng = random.Random(seed)
-        start = {key: draw(t, rng) for key, t in config["tunables"].items()}
-        tuned_metric = best_metric(run(args, config, seed))
-        r = run(args, {**config, "tuner": {"initial": start}}, seed)
-        metric = best_metric(r)
-        ratio = metric / tuned_metric
-        hits += ratio >= 0.99 if higher else ratio <= 1.01
-        setting = ", ".join(f"{k} {v:.3g}" for k, v in start.items())
-        print(f"| {seed} | {setting} | {metric:.4f} | {tuned_metric:.4f} | "
-              f"{ratio:.4f} | {r['epochs']} | {r['tuning']['trials']} | "
-              f"{r['tuning']['searches']} | {r['seconds']:.1f} | "
-              f"{100 * share(r):.0f} % |", flush=True)
-    print(f"\n{name}: {hits} of {args.seeds} within 1 % of the tuned run\n",
-          flush=True)
-    return hits == args.seeds
-
-
-def mnist(args):
-    config = config_mnist(args.data)
-    if args.initial:
-        return initial(args, "mnist_initial", config, True)
-    ok = tuned(args, "mnist_tuned", config, lambda m: m >= 0.92)
-    bad = [{"learning_rate": lr, "momentum": m, "batch_size": b}
-           for lr, m, b in [(1e-5, 0, 256), (1e-4, 0.9, 256), (1, 0.99, 16),
-                            (0.01, 0.9, 64)]]
-    untuned(args, "mnist_untuned", config, bad)
-    return ok
-
-
-def movielens(args):
-    config = config_movielens(args.data)
-    if args.initial:
-        return initial(args, "movielens_initial", config, False)
-    grid = [10 ** (-5 + 5 * i / 15) for i in range(16)]
-    fixed = untuned(args, "movielens_fixed", config,
-                    [{"learning_rate": f"{lr:.4g}"} for lr in grid])
-    best = min(m for m, _ in fixed if not math.isnan(m))
-    line("movielens_best_of_16", {}, best, "metric")
-    return tuned(args, "movielens_tuned", config, lambda m: m <= 1.01 * best)
+def words(known):
+    def parse(text):
+        out = text.split(",")
+        for w in out:
+            if w not in known:
+                raise argparse.ArgumentTypeError(
+                    f"{w}: not one of {', '.join(known)}")
+        return out
+    return parse
 
 
 def main():
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    known = quality_jobs.jobs()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("job", choices=["mnist", "movielens"])
-    parser.add_argument("--data", type=pathlib.Path, required=True)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("jobs", nargs="*", help=", ".join(known))
+    parser.add_argument("--seeds", default=[1], metavar="1,2",
+                        type=lambda t: [int(x) for x in t.split(",")])
+    parser.add_argument("--what", default=WHAT, type=words(WHAT),
+                        metavar="A,B", help=", ".join(WHAT))
+    here = pathlib.Path(__file__).resolve().parents[2]
+    parser.add_argument("--data", type=pathlib.Path,
+                        default=here / "../shared/data")
+    parser.add_argument("--work", type=pathlib.Path,
+                        default=here / "build/quality",
+                        help="folder for data and runs")
+    parser.add_argument("--csv", type=pathlib.Path,
+                        help="where rows are kept (WORK/quality.csv)")
+    parser.add_argument("--at-once", type=int, default=1,
+                        help="jobs that run at the same time")
+    parser.add_argument("--keep", action="store_true",
+                        help="the states of strategies' runs stay in WORK/runs")
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--mltune", default="build/release/mltune")
-    parser.add_argument("--initial", action="store_true",
-                        help="random initial settings, the first tuning off")
-    parser.add_argument("--work", default=None, help="folder for run state")
     args = parser.parse_args()
-    args.data = args.data.resolve()
     args.mltune = os.path.abspath(args.mltune)
-    if not args.data.is_dir():
-        sys.exit(f"no folder {args.data}: see --data")
-    jobs = {"mnist": mnist, "movielens": movielens}
-    return 0 if jobs[args.job](args) else 1
+    args.work, args.data = args.work.resolve(), args.data.resolve()
+    args.work.mkdir(parents=True, exist_ok=True)
+    for name in args.jobs:
+        if name not in known:
+            parser.error(f"no job {name}: there are {', '.join(known)}")
+    book = Book(args.csv or args.work / "quality.csv")
+    if args.table:
+        print(quality_table.tables(book.rows, args.jobs or list(known)))
+        return 0
+    args.commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=here, text=True,
+        capture_output=True, check=False).stdout.strip()
+    todo, failed = [(n, known[n]) for n in args.jobs or known], []
+    threads = [threading.Thread(target=work, args=(args, book, todo, failed))
+               for _ in range(args.at_once)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    print("\n" + quality_table.tables(book.rows, args.jobs or list(known)))
+    return 0
 
 
 if __name__ == "__main__":
