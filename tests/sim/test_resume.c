@@ -1023,6 +1023,48 @@ static unsigned count_sound_snapshots(const json_t *journal, const char *name,
     return found;
 }
 
+/* The searches that a run began. */
+static unsigned searches_begun(const json_t *journal)
+{
+    unsigned n = 0;
+    struct history h;
+
+    fold_journal(journal, &h);
+    n = (unsigned)h.searches;
+    history_deinit(&h);
+    return n;
+}
+
+/* A contest of which nothing came fails the run. Who resumes that wants another
+ * search: the trials that a snapshot has would only fail it again. */
+static void resume_after_a_contest_that_failed_begins_another(void **state)
+{
+    static const char *const contests[] = {"hyperband", "asha", "pbt"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(contests) / sizeof(*contests); i++) {
+        struct sim_family f = plain;
+        json_t *journal = NULL;
+        uint64_t never[] = {UINT64_MAX, UINT64_MAX};
+        struct sim_options o = {
+            .crash = never, .crashes = 2, .failed = 1, .journal = &journal};
+        struct sim_result r;
+
+        f.name = "contest-failed";
+        f.strategy = contests[i];
+        f.late_limit = 1e-9; /* all diverge at once */
+        f.snapshot_s = 0.02;
+        f.disk_s = 0.001;
+        f.max_trials = 8;
+        run_killed(&f, 1, &o, &r);
+        assert_int_equal(r.finish.status, RUN_FAILED);
+        assert_false(went_on_in(journal, 1));
+        assert_int_equal(searches_begun(journal), 2);
+        assert_true(count_sound_snapshots(journal, f.name, 1) > 0);
+        json_decref(journal);
+    }
+}
+
 /* A slice that was out when a snapshot was begun may diverge: that one is taken
  * again. */
 static void resume_has_no_snapshot_of_what_diverged(void **state)
@@ -1652,6 +1694,7 @@ int main(void)
         cmocka_unit_test(resume_within_a_search_keeps_its_patience),
         cmocka_unit_test(resume_of_other_strategies_ends_the_same),
         cmocka_unit_test(resume_within_a_contest_goes_on),
+        cmocka_unit_test(resume_after_a_contest_that_failed_begins_another),
         cmocka_unit_test(resume_has_no_snapshot_of_what_diverged),
         cmocka_unit_test(resume_under_memory_torture),
         cmocka_unit_test(resume_of_fixed_goes_on),

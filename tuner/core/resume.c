@@ -334,14 +334,27 @@ static void begin_anew(struct board *c)
     if (r->tried > 0)
         board_decision(c, "resume",
                        "no snapshot can be read: the run begins anew");
-    else if (history_searches_made(h) > 0 && !run_strategy(c)->recalls)
-        tell_anew(c);
     else if (one && failed_by(h, one))
         board_decision(c, "resume",
                        "the run failed by its first search: it begins anew, "
                        "with a new search");
+    else if (history_searches_made(h) > 0 && !run_strategy(c)->recalls)
+        tell_anew(c);
     r->turn++;
     r->phase = RESUME_HANDING;
+}
+
+/* A contest goes on with the trials that its snapshot has: of a search that
+ * failed the run they would only fail it again. */
+static bool is_of_failed(struct board *c,
+                         const struct record_snapshot_written *s)
+{
+    const struct history *h = board_history(c);
+    const json_t *saved = snapshot_state_strategy(s->state);
+    uint32_t search = search_of(h, saved);
+
+    return run_strategy(c)->waiting && !c->owner->resume->ends && search &&
+           failed_by(h, history_search(h, search));
 }
 
 /* Whether the run can go on from @state. Where that says how the run ended it
@@ -381,7 +394,7 @@ static void attempt(struct board *c, const char *why)
         const struct record_snapshot_written *s =
             &history_snapshot_at(h, --r->left)->s;
 
-        if (!is_of_use(r, s->state))
+        if (!is_of_use(r, s->state) || is_of_failed(c, s))
             continue;
         r->tried++;
         r->best_left = false;
