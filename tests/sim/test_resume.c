@@ -813,7 +813,7 @@ static void resume_within_a_search_keeps_its_patience(void **state)
 }
 
 /* The same of other strategies; a contest that has a snapshot of its search
- * goes on within it. */
+ * goes on within it. A contest has many actions: the gate kills at fewer. */
 static void resume_of_other_strategies_ends_the_same(void **state)
 {
     static const char *const others[] = {"fixed", "hyperband", "pbt", "asha"};
@@ -824,7 +824,7 @@ static void resume_of_other_strategies_ends_the_same(void **state)
 
         f.strategy = others[i];
         f.parts = 8;
-        check_same_ends(&f, 17);
+        check_same_ends(&f, i > 0 && !getenv("SIM_SEEDS") ? 151 : 17);
     }
 }
 
@@ -1295,9 +1295,9 @@ static void resume_of_a_contest_from_a_mangled_record_ends(void **state)
     static const char *const strategies[] = {"hyperband", "asha", "pbt"};
 
     (void)state;
-    for (unsigned seed = 1; seed <= sim_seeds(90); seed++) {
+    for (unsigned seed = 1; seed <= sim_seeds(30); seed++) {
         struct sim_family f = plain;
-        uint64_t crash[] = {300 + 10 * seed, 400, 300, 200};
+        uint64_t crash[] = {300 + 30 * seed, 400, 300, 200};
         struct sim_options o = {.crash = crash,
                                 .crashes = 4,
                                 .mangle = 0.7,
