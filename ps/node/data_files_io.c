@@ -201,6 +201,25 @@ static enum err write_list(const char *path, const json_t *list,
     return err;
 }
 
+static bool is_entry(const json_t *o)
+{
+    const json_t *bytes = json_object_get(o, "bytes");
+    const json_t *sum = json_object_get(o, "sum");
+
+    return path_in(o)[0] && json_is_integer(bytes) &&
+           json_integer_value(bytes) >= 0 && json_is_integer(sum);
+}
+
+/* As write_list makes them. */
+static bool is_list(const json_t *list)
+{
+    size_t n = json_array_size(list), whole = 0;
+
+    while (whole < n && is_entry(json_array_get(list, whole)))
+        whole++;
+    return json_is_array(list) && whole == n && n <= DATA_FILES_MAX;
+}
+
 /* ERR_NOENT: there is none, or none that can be read. */
 static enum err read_list(const char *path, json_t **out, struct fault *f)
 {
@@ -211,7 +230,7 @@ static enum err read_list(const char *path, json_t **out, struct fault *f)
     if (!err)
         err = json_load(text, len, out, NULL, f);
     mem_free(text);
-    if (!err && !json_is_array(*out)) {
+    if (!err && !is_list(*out)) {
         json_decref(*out);
         *out = NULL;
         err = ERR_FORMAT;

@@ -1,6 +1,7 @@
 #include "tuner/shell/state_io.h"
 
 #include "base/mem.h"
+#include "tuner/history/record.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -268,9 +269,13 @@ int64_t run_folder_beaten(const char *state, const char *id)
     return (int64_t)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec;
 }
 
+/* Of the letters that names of reasons have: whoever reads it shows it. */
 static bool is_word(const char *text, size_t size)
 {
-    return strlen(text) < size && !strpbrk(text, " \n");
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    size_t n = strlen(text);
+
+    return n < size && strspn(text, letters) == n;
 }
 
 void run_folder_tell_end(const struct run_folder *run, const char *status,
@@ -279,8 +284,7 @@ void run_folder_tell_end(const struct run_folder *run, const char *status,
     struct run_end end;
 
     assert(run->lock_fd >= 0);
-    if (status[0] && is_word(status, sizeof(end.status)) &&
-        is_word(reason, sizeof(end.reason)))
+    if (run_status_names_end(status) && is_word(reason, sizeof(end.reason)))
         (void)dprintf(run->lock_fd, "%s %s\n", status, reason);
 }
 
@@ -298,7 +302,7 @@ static bool read_end(char *text, struct run_end *out)
     if (!space)
         return false;
     *space = '\0';
-    if (!last[1] || !is_word(last + 1, sizeof(out->status)) ||
+    if (!run_status_names_end(last + 1) ||
         !is_word(space + 1, sizeof(out->reason)))
         return false;
     snprintf(out->status, sizeof(out->status), "%s", last + 1);

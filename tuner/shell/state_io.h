@@ -82,7 +82,8 @@ int64_t run_folder_beaten(const char *state, const char *id);
 /* How a run ended: for whoever finds no end of it in the journal, which may be
  * locked or on a full disk. */
 struct run_end {
-    char status[32], reason[64]; /* words; @reason may be "" */
+    char status[32]; /* of an end (run_status_names_end) */
+    char reason[64]; /* of a-z, 0-9 and '_'; may be "" */
 };
 
 /* Writes it behind the number in the lock's file, which needs no room on the

@@ -113,7 +113,16 @@ static void data_files_are_matched_one_to_one(void **state)
 static void data_files_that_are_not_known_are_written(void **state)
 {
     struct file_read file = of("/a", 5, 1);
-    static const char *const damaged[] = {"", "[", "{}", "7"};
+    static const char *const damaged[] = {
+        "",
+        "[",
+        "{}",
+        "7",
+        "[7]",
+        "[{\"path\": 7, \"bytes\": 5, \"sum\": 1}]",
+        "[{\"path\": \"/a\", \"bytes\": -5, \"sum\": 1}]",
+        "[{\"path\": \"/a\", \"bytes\": 5}]",
+    };
 
     (void)state;
     for (size_t i = 0; i < sizeof(damaged) / sizeof(*damaged); i++) {

@@ -177,7 +177,10 @@ static void run_folder_tells_an_end(void **state)
                                          "4711\ninterrupted",
                                          "4711\ninterrupted busy",
                                          "4711\n busy\n",
-                                         "4711\ninterrupted busy now\n"};
+                                         "4711\ninterrupted busy now\n",
+                                         "4711\ntraining busy\n",
+                                         "4711\nended busy\n",
+                                         "4711\nfailed \x1b[2J\n"};
     struct run_folder run;
     struct run_end end;
     char id[RUN_ID_MAX + 1], name[FILE_PATH_MAX];
