@@ -8,8 +8,10 @@
 #include "tuner/board/run.h"
 #include "tuner/board/saved.h"
 #include "tuner/board/strategy.h"
+#include "tuner/core/alongs.h"
 #include "tuner/core/lifecycle.h"
 #include "tuner/core/parts.h"
+#include "tuner/core/snapshot_folders.h"
 #include "tuner/core/snapshot_state.h"
 #include "tuner/history/history.h"
 
@@ -18,26 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    SNAPSHOTS_MAX = 16, /* remembered for `keep` */
-    BATCH_MAX = 8       /* trials that wait and are forked at the same time */
-};
-
-/* A trial's branch that is taken along. One that runs is forked with the
- * snapshot's own; one that waits is guarded, and forked when its turn comes: a
- * second model for each at the same time would be too much. */
-struct along {
-    struct snapshot_trial t;     /* its `state` is owned; NULL: not known yet */
-    branch_id from;              /* the trial's own, as of the snapshot */
-    branch_id fork;              /* held: what is written; or BRANCH_NONE */
-    uint64_t clocks, increments; /* that are in it */
-    bool guards;                 /* `from` */
-    bool whole;                  /* its folder is there already */
-};
-struct alongs {
-    uint32_t n;
-    struct along x[STRATEGY_WAITING_MAX];
-};
 /* Until one that was refused memory is tried again, at least. */
 #define REFUSED_S 1.0
 /* Until a strategy that has waited for the end of one is called again. */
@@ -58,9 +40,7 @@ struct snapshots {
     struct strategy_waiting waiting; /* taken */
     struct alongs now, disk; /* of the one under way; of the last written */
     uint32_t left_out;       /* latest search of which that was told */
-    uint32_t batch;          /* of those that wait, forked at the same time */
-    bool asked;              /* TRIALS: a folder is being written: */
-    uint32_t writes;         /* of this one of `now` */
+    struct along *writes;    /* TRIALS: of `now`, its folder is being written */
     bool taken;              /* what follows is set */
     json_t *saved;           /* owned: by the strategy; NULL: it cannot */
     branch_id of;            /* the branch it is taken from */
@@ -82,62 +62,13 @@ struct snapshots {
     branch_id of_written;
     clock_no clock_written;
     uint64_t increments_written;
-    json_t *saved_written;  /* owned */
-    branch_id best_written; /* on disk, with number best_number */
-    uint32_t best_number;   /* 0: none */
-    struct written {
-        uint32_t number, best; /* best: number of its folder; 0: none */
-        uint32_t trials;
-        struct {
-            uint32_t number, trial;
-        } trial[STRATEGY_WAITING_MAX]; /* [trials] */
-    } written[SNAPSHOTS_MAX];          /* oldest first */
-    uint32_t written_len;
+    json_t *saved_written;           /* owned */
+    branch_id best_written;          /* on disk, with number best_number */
+    uint32_t best_number;            /* 0: none */
+    struct snapshot_folders folders; /* that are there */
 };
 
 /* ---- life ---------------------------------------------------------------- */
-
-static void name_trials(struct snapshots *s, const struct snapshot_trial t[],
-                        uint32_t n)
-{
-    uint32_t at = s->written_len;
-
-    s->written[at].trials = n;
-    for (uint32_t i = 0; i < n; i++) {
-        s->written[at].trial[i].number = t[i].number;
-        s->written[at].trial[i].trial = t[i].trial;
-    }
-}
-
-static void recall_trials(struct snapshots *s, const json_t *state)
-{
-    struct snapshot_trial t[STRATEGY_WAITING_MAX];
-    uint32_t n = 0;
-
-    if (!snapshot_state_trials(state, t, STRATEGY_WAITING_MAX, &n) ||
-        n > STRATEGY_WAITING_MAX)
-        n = 0;
-    name_trials(s, t, n);
-}
-
-/* The folders that are there, and a number for the next. */
-static void recall(struct snapshots *s, const struct history *h, size_t keep)
-{
-    size_t all = history_snapshots_len(h);
-    size_t from = all > keep ? all - keep : 0;
-
-    for (size_t i = from; i < all; i++) {
-        const struct record_snapshot_written *w = &history_snapshot_at(h, i)->s;
-
-        if (s->written_len + 1 == SNAPSHOTS_MAX)
-            break;
-        recall_trials(s, w->state);
-        s->written[s->written_len].number = history_snapshot_number(w->path);
-        s->written[s->written_len++].best =
-            history_snapshot_number(w->best_path);
-    }
-    s->number = history_snapshot_next(h);
-}
 
 enum err snapshots_init(struct board *c)
 {
@@ -151,8 +82,10 @@ enum err snapshots_init(struct board *c)
     s->branch = s->of = s->of_written = BRANCH_NONE;
     s->best = s->best_written = BRANCH_NONE;
     s->due_s = INFINITY;
-    if (h && history_started(h))
-        recall(s, h, run_options(c)->snapshot_keep);
+    if (h && history_started(h)) {
+        snapshot_folders_recall(&s->folders, h, run_options(c)->snapshot_keep);
+        s->number = history_snapshot_next(h);
+    }
     return ERR_OK;
 }
 
@@ -165,8 +98,7 @@ void snapshots_deinit(struct board *c)
     json_decref(s->saved);
     json_decref(s->state);
     json_decref(s->saved_written);
-    for (uint32_t i = 0; i < s->now.n; i++)
-        json_decref(s->now.x[i].t.state);
+    alongs_deinit(&s->now);
     mem_free(s);
     c->owner->snapshots = NULL;
 }
@@ -180,13 +112,7 @@ void snapshots_restored(struct board *c, branch_id best, uint32_t number)
 
 void snapshots_pass_over(struct board *c, uint32_t number)
 {
-    struct snapshots *s = c->owner->snapshots;
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < s->written_len; i++)
-        if (s->written[i].number != number)
-            s->written[n++] = s->written[i];
-    s->written_len = n;
+    snapshot_folders_pass_over(&c->owner->snapshots->folders, number);
 }
 
 /* ---- when ---------------------------------------------------------------- */
@@ -254,174 +180,7 @@ double snapshots_due_at(const struct board *c)
     return c->owner->snapshots->due_s;
 }
 
-/* Folder of snapshot @number, or of the best model that was written with it. */
-static void folder_of(const struct board *c, uint32_t number, bool best,
-                      char path[PROTO_PATH_MAX])
-{
-    /* The folder's name is checked for length when the run is made. */
-    if (snprintf(path, PROTO_PATH_MAX, "%s/%06u%s",
-                 run_options(c)->snapshot_dir, number,
-                 best ? "-best" : "") >= PROTO_PATH_MAX)
-        path[0] = '\0';
-}
-
-static void folder_of_trial(const struct board *c, uint32_t number,
-                            uint32_t trial, char path[PROTO_PATH_MAX])
-{
-    char name[HISTORY_TRIAL_FOLDER_MAX];
-
-    history_trial_folder(number, trial, name);
-    if (snprintf(path, PROTO_PATH_MAX, "%s/%s", run_options(c)->snapshot_dir,
-                 name) >= PROTO_PATH_MAX)
-        path[0] = '\0';
-}
-
 /* ---- what it is of ------------------------------------------------------- */
-
-static void drop_along(struct board *c, struct along *x)
-{
-    board_drop(c, x->fork, "snapshot written");
-    x->fork = BRANCH_NONE;
-    if (x->guards) {
-        branch_id spare = board_guard_fork(c, x->from);
-
-        board_guard_end(c, x->from);
-        board_drop(c, spare, "snapshot written");
-    }
-    x->guards = false;
-}
-
-static void drop_alongs(struct board *c, struct alongs *a)
-{
-    for (uint32_t i = 0; i < a->n; i++) {
-        drop_along(c, &a->x[i]);
-        json_decref(a->x[i].t.state);
-    }
-    a->n = 0;
-}
-
-static const struct along *on_disk(const struct snapshots *s, uint32_t trial)
-{
-    for (uint32_t i = 0; i < s->disk.n; i++)
-        if (s->disk.x[i].t.trial == trial)
-            return &s->disk.x[i];
-    return NULL;
-}
-
-static bool is_kept(const struct branch *b)
-{
-    return b->type == BRANCH_KEPT || b->type == BRANCH_INIT;
-}
-
-/* The branch as it will be when its slices are over, held; BRANCH_NONE: there
- * is no place for one. */
-static branch_id hold_end(struct board *c, branch_id id)
-{
-    const struct branch *b = board_branch(c, id), *kept;
-
-    assert(b);
-    if (is_kept(b)) {
-        board_hold(c, b->id);
-        return b->id;
-    }
-    kept = board_keep(c, b, "snapshot");
-    return kept ? kept->id : BRANCH_NONE;
-}
-
-/* Its folder is there, as it is. */
-static bool is_whole(const struct along *disk, const struct branch *b)
-{
-    return disk && disk->from == b->id && disk->clocks == b->clocks &&
-           disk->increments == b->increments && b->slices == 0;
-}
-
-/* @x of what its trial waits or runs as. False: not now. */
-static bool take_one(struct board *c, struct along *x)
-{
-    struct snapshots *s = c->owner->snapshots;
-    const struct branch *b = board_branch(c, x->from);
-    const struct along *disk = on_disk(s, x->t.trial);
-
-    if (!b)
-        return false;
-    x->whole = is_whole(disk, b);
-    x->t.number = x->whole ? disk->t.number : s->number + 1;
-    x->t.of = x->whole ? disk->t.of : b->id;
-    x->clocks = b->clocks;
-    x->increments = b->increments;
-    if (is_kept(b) || b->slices > 0 || b->after) {
-        x->fork = hold_end(c, b->id);
-        return x->fork != BRANCH_NONE;
-    }
-    x->t.state = snapshot_state_trial(&x->t, b);
-    if (!x->t.state) {
-        board_retry(c);
-        return false;
-    }
-    if (!x->whole)
-        board_guard(c, b->id);
-    x->guards = !x->whole;
-    return true;
-}
-
-/* Takes the trials along. False: not now. */
-static bool take_along(struct board *c)
-{
-    struct snapshots *s = c->owner->snapshots;
-
-    s->batch = BATCH_MAX;
-    for (s->now.n = 0; s->now.n < s->waiting.n;) {
-        struct along *x = &s->now.x[s->now.n++];
-
-        *x = (struct along){.t.trial = s->waiting.x[s->now.n - 1].trial,
-                            .from = s->waiting.x[s->now.n - 1].branch,
-                            .fork = BRANCH_NONE};
-        if (!take_one(c, x)) {
-            drop_alongs(c, &s->now);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The lineages of all are known. *@refused: one that was not made. */
-static bool alongs_settled(struct board *c, const struct branch **refused)
-{
-    struct snapshots *s = c->owner->snapshots;
-
-    *refused = NULL;
-    for (uint32_t i = 0; i < s->now.n; i++) {
-        const struct branch *b = board_branch(c, s->now.x[i].fork);
-
-        if (s->now.x[i].t.state)
-            continue;
-        if (!b || b->state == BRANCH_FORKING ||
-            (b->state == BRANCH_LIVE && b->after))
-            return false;
-        if (b->state == BRANCH_REFUSED)
-            *refused = b;
-    }
-    return true;
-}
-
-/* What was not known when they were taken. False: out of memory. */
-static bool state_alongs(struct board *c)
-{
-    struct snapshots *s = c->owner->snapshots;
-
-    for (uint32_t i = 0; i < s->now.n; i++) {
-        struct along *x = &s->now.x[i];
-        const struct branch *b = board_branch(c, x->fork);
-
-        if (x->t.state)
-            continue;
-        x->clocks = b->clocks;
-        x->t.state = snapshot_state_trial(&x->t, b);
-        if (!x->t.state)
-            return false;
-    }
-    return true;
-}
 
 static void forget_taken(struct board *c)
 {
@@ -432,7 +191,7 @@ static void forget_taken(struct board *c)
     json_decref(s->saved);
     s->saved = NULL;
     s->taken = s->last = s->alone = false;
-    drop_alongs(c, &s->now);
+    alongs_drop(c, &s->now);
     s->waiting.n = 0;
 }
 
@@ -537,10 +296,8 @@ bool snapshots_need(const struct board *c, branch_id id)
 {
     const struct snapshots *s = c->owner->snapshots;
 
-    for (uint32_t i = 0; i < s->now.n; i++)
-        if (id == s->now.x[i].fork || id == s->now.x[i].from ||
-            (s->now.x[i].guards && id == board_guard_fork(c, s->now.x[i].from)))
-            return true;
+    if (alongs_need(c, &s->now, id))
+        return true;
     for (uint32_t i = 0; i < s->waiting.n; i++)
         if (id == s->waiting.x[i].branch)
             return true;
@@ -558,26 +315,10 @@ static void over(struct board *c)
     forget_taken(c);
     json_decref(s->state);
     s->state = NULL;
-    s->asked = false;
+    s->writes = NULL;
     s->phase = SNAPSHOT_IDLE;
     due_after(c, run_options(c)->snapshot_every_s);
     board_retry_after(c, SOON_S);
-}
-
-/* A user has added to a trial since its folder was written. */
-static bool added_to(const struct board *c)
-{
-    const struct snapshots *s = c->owner->snapshots;
-
-    for (uint32_t i = 0; i < s->waiting.n; i++) {
-        const struct branch *b = board_branch(c, s->waiting.x[i].branch);
-        const struct along *disk = on_disk(s, s->waiting.x[i].trial);
-
-        if (b && disk && disk->from == b->id &&
-            disk->increments != b->increments)
-            return true;
-    }
-    return false;
 }
 
 static bool written_already(const struct board *c, const struct branch *b)
@@ -587,7 +328,8 @@ static bool written_already(const struct board *c, const struct branch *b)
 
     return s->of_written == b->id && s->clock_written == b->clocks &&
            s->increments_written == b->increments && b->slices == 0 &&
-           !added_to(c) && (!with_best || s->best_written == s->best) &&
+           !alongs_added_to(c, &s->disk, &s->waiting) &&
+           (!with_best || s->best_written == s->best) &&
            (!s->saved || json_equal(s->saved, s->saved_written));
 }
 
@@ -604,7 +346,8 @@ static bool not_now(struct board *c)
 static bool begin(struct board *c)
 {
     struct snapshots *s = c->owner->snapshots;
-    const struct branch *b, *kept;
+    const struct branch *b;
+    branch_id kept;
 
     assert(s->phase == SNAPSHOT_IDLE);
     if (!s->taken && !snapshots_take(c))
@@ -616,27 +359,22 @@ static bool begin(struct board *c)
         due_after(c, run_options(c)->snapshot_every_s);
         return true;
     }
-    if (b->type == BRANCH_KEPT || b->type == BRANCH_INIT) {
-        board_hold(c, b->id);
-        kept = b;
-    } else {
-        kept = board_keep(c, b, "snapshot");
-        if (!kept)
-            return not_now(c);
-    }
-    if (!take_along(c)) {
-        board_drop(c, kept->id, "not needed");
+    kept = alongs_hold_end(c, b->id);
+    if (kept == BRANCH_NONE)
+        return not_now(c);
+    if (!alongs_take(c, &s->now, &s->disk, &s->waiting, s->number + 1)) {
+        board_drop(c, kept, "not needed");
         return not_now(c);
     }
-    s->branch = kept->id;
+    s->branch = kept;
     s->phase = SNAPSHOT_FORKING;
     return true;
 }
 
 static void send_path(struct board *c, branch_id kept, bool best)
 {
-    folder_of(c, c->owner->snapshots->number, best,
-              operations_send_path(c, MSG_SNAPSHOT, kept)->path);
+    snapshot_folder(c, c->owner->snapshots->number, best,
+                    operations_send_path(c, MSG_SNAPSHOT, kept)->path);
 }
 
 static void refused(struct board *c, const struct branch *b)
@@ -669,19 +407,11 @@ static void spoilt(struct board *c)
     board_retry_after(c, SOON_S);
 }
 
-static bool has_diverged(struct board *c)
+static bool has_diverged(const struct board *c)
 {
     const struct snapshots *s = c->owner->snapshots;
 
-    if (board_branch(c, s->branch)->nonfinite)
-        return true;
-    for (uint32_t i = 0; i < s->now.n; i++) {
-        const struct branch *b = board_branch(c, s->now.x[i].fork);
-
-        if (b && b->nonfinite)
-            return true;
-    }
-    return false;
+    return board_branch(c, s->branch)->nonfinite || alongs_diverged(c, &s->now);
 }
 
 /* The branch is there, and its numbers are known: they go with it. */
@@ -700,7 +430,7 @@ static void write(struct board *c)
         return;
     if (best && (best->state != BRANCH_LIVE || best->after))
         return;
-    if (!alongs_settled(c, &no))
+    if (!alongs_settled(c, &s->now, &no))
         return;
     if (no) {
         refused(c, no);
@@ -719,9 +449,11 @@ static void write(struct board *c)
                                        .end = s->last ? &s->end : NULL,
                                        .trials = s->now.n};
 
-        for (uint32_t i = 0; i < s->now.n && state_alongs(c); i++)
+        bool known = alongs_state(c, &s->now);
+
+        for (uint32_t i = 0; i < s->now.n; i++)
             parts.trial[i] = s->now.x[i].t.state;
-        s->state = state_alongs(c) ? snapshot_state(c, &parts) : NULL;
+        s->state = known ? snapshot_state(c, &parts) : NULL;
         if (!s->state) {
             board_retry(c);
             return;
@@ -736,47 +468,6 @@ static void write(struct board *c)
 
 /* ---- written ------------------------------------------------------------- */
 
-static bool is_named(const struct snapshots *s, uint32_t number, uint32_t trial)
-{
-    for (uint32_t i = 0; i < s->written_len; i++)
-        for (uint32_t k = 0; k < s->written[i].trials; k++)
-            if (s->written[i].trial[k].number == number &&
-                s->written[i].trial[k].trial == trial)
-                return true;
-    return false;
-}
-
-/* Folders of trials that no later one counts on. */
-static void remove_trials(struct board *c, const struct written *oldest)
-{
-    for (uint32_t k = 0; k < oldest->trials; k++)
-        if (!is_named(c->owner->snapshots, oldest->trial[k].number,
-                      oldest->trial[k].trial))
-            folder_of_trial(c, oldest->trial[k].number, oldest->trial[k].trial,
-                            outbox_add(c, TUNER_REMOVE)->path);
-}
-
-/* The oldest goes; the best model that was written with it stays as long as a
- * later one counts on it. */
-static void remove_oldest(struct board *c)
-{
-    struct snapshots *s = c->owner->snapshots;
-    uint32_t number = s->written[0].number, best = s->written[0].best;
-    const struct written oldest = s->written[0];
-
-    assert(s->written_len > 0);
-    s->written_len--;
-    memmove(s->written, s->written + 1, s->written_len * sizeof(s->written[0]));
-    folder_of(c, number, false, outbox_add(c, TUNER_REMOVE)->path);
-    remove_trials(c, &oldest);
-    if (best == 0 || best == s->best_number)
-        return;
-    for (uint32_t i = 0; i < s->written_len; i++)
-        if (s->written[i].best == best)
-            return;
-    folder_of(c, best, true, outbox_add(c, TUNER_REMOVE)->path);
-}
-
 static void record_written(struct board *c)
 {
     struct snapshots *s = c->owner->snapshots;
@@ -787,22 +478,22 @@ static void record_written(struct board *c)
     r->epoch = s->epoch;
     r->best_of = BRANCH_NONE;
     r->bytes = s->bytes;
-    folder_of(c, s->number, false, r->path);
+    snapshot_folder(c, s->number, false, r->path);
     r->state = s->state;
     s->state = NULL;
     if (s->best == BRANCH_NONE || !r->state)
         return;
     r->best_epoch = s->outcome.epoch;
     r->best_of = s->outcome.of;
-    folder_of(c, s->best_number, true, r->best_path);
+    snapshot_folder(c, s->best_number, true, r->best_path);
 }
 
 static void complete(struct board *c)
 {
     struct snapshots *s = c->owner->snapshots;
     uint32_t best = s->best == BRANCH_NONE || !s->state ? 0 : s->best_number;
+    struct snapshot_trial trial[STRATEGY_WAITING_MAX];
 
-    assert(s->written_len < SNAPSHOTS_MAX);
     record_written(c);
     s->end_written |= s->last;
     s->of_written = s->of;
@@ -811,19 +502,13 @@ static void complete(struct board *c)
     json_decref(s->saved_written);
     s->saved_written = s->saved;
     s->saved = NULL;
-    s->written[s->written_len].trials = s->now.n;
-    for (uint32_t i = 0; i < s->now.n; i++) {
-        s->written[s->written_len].trial[i].number = s->now.x[i].t.number;
-        s->written[s->written_len].trial[i].trial = s->now.x[i].t.trial;
-    }
     s->disk = s->now;
-    for (uint32_t i = 0; i < s->disk.n; i++)
+    for (uint32_t i = 0; i < s->disk.n; i++) {
         s->disk.x[i].t.state = NULL;
-    s->written[s->written_len].number = s->number;
-    s->written[s->written_len++].best = best;
-    while (s->written_len > run_options(c)->snapshot_keep ||
-           s->written_len == SNAPSHOTS_MAX)
-        remove_oldest(c);
+        trial[i] = s->disk.x[i].t;
+    }
+    snapshot_folders_add(&s->folders, s->number, best, trial, s->now.n);
+    snapshot_folders_trim(c, &s->folders, s->best_number);
     over(c);
 }
 
@@ -837,109 +522,34 @@ static void give_up(struct board *c, const char *reason)
     board_decision(c, "snapshot", "the snapshot was not written: %s", reason);
     for (uint32_t i = 0; i < s->now.n; i++)
         if (s->now.x[i].whole && s->now.x[i].t.number == s->number)
-            folder_of_trial(c, s->number, s->now.x[i].t.trial,
-                            outbox_add(c, TUNER_REMOVE)->path);
+            snapshot_folder_of_trial(c, s->number, s->now.x[i].t.trial,
+                                     outbox_add(c, TUNER_REMOVE)->path);
     if (s->phase != SNAPSHOT_WRITING)
-        folder_of(c, s->number, false, outbox_add(c, TUNER_REMOVE)->path);
+        snapshot_folder(c, s->number, false, outbox_add(c, TUNER_REMOVE)->path);
     over(c);
-}
-
-/* The fork of a trial that waits, or of what it was until it went on. False:
- * there is no place for one. */
-static bool fork_along(struct board *c, struct along *x)
-{
-    branch_id spare = board_guard_fork(c, x->from);
-
-    x->fork = spare != BRANCH_NONE        ? spare
-              : board_guarded(c, x->from) ? hold_end(c, x->from)
-                                          : BRANCH_NONE;
-    if (x->fork == BRANCH_NONE)
-        return false;
-    board_guard_end(c, x->from);
-    x->guards = false;
-    return true;
-}
-
-/* Fewer at the same time: it is tried again when the others are written. */
-static void take_back(struct board *c, struct along *x)
-{
-    struct snapshots *s = c->owner->snapshots;
-
-    board_drop(c, x->fork, "refused");
-    x->fork = BRANCH_NONE;
-    board_guard(c, x->from);
-    x->guards = true;
-    s->batch = 1;
-}
-
-static bool can_take_back(const struct board *c, const struct along *x)
-{
-    const struct branch *b = board_branch(c, x->from);
-
-    return b && !is_kept(b) && b->clocks == x->clocks &&
-           b->increments == x->increments && branch_idle(b) &&
-           c->owner->snapshots->batch > 1;
-}
-
-/* Forks as many as there may be. False: the snapshot was given up. */
-static bool fork_batch(struct board *c)
-{
-    struct snapshots *s = c->owner->snapshots;
-    uint32_t forks = 0;
-
-    for (uint32_t i = 0; i < s->now.n; i++) {
-        struct along *x = &s->now.x[i];
-        const struct branch *b = board_branch(c, x->fork);
-
-        if (b && b->state == BRANCH_REFUSED) {
-            if (!can_take_back(c, x)) {
-                give_up(c, "no memory for it now");
-                due_after(
-                    c, fmax(run_options(c)->snapshot_every_s / 10, REFUSED_S));
-                return false;
-            }
-            take_back(c, x);
-        }
-        forks += !x->whole && x->fork != BRANCH_NONE;
-    }
-    for (uint32_t i = 0; i < s->now.n && forks < s->batch; i++) {
-        struct along *x = &s->now.x[i];
-
-        if (x->whole || x->fork != BRANCH_NONE)
-            continue;
-        if (!fork_along(c, x) && (forks == 0 || !board_guarded(c, x->from))) {
-            give_up(c, "no branch was free for it");
-            due_after(c,
-                      fmax(run_options(c)->snapshot_every_s / 10, REFUSED_S));
-            return false;
-        }
-        forks++;
-    }
-    return true;
 }
 
 /* Asks for the next folder. True: all are there. */
 static bool write_trials(struct board *c)
 {
     struct snapshots *s = c->owner->snapshots;
-    bool all = true;
+    const char *why;
+    bool whole;
 
-    if (s->asked || !fork_batch(c))
+    if (s->writes)
         return false;
-    for (uint32_t i = 0; i < s->now.n; i++) {
-        struct along *x = &s->now.x[i];
-        const struct branch *b = board_branch(c, x->fork);
-
-        all &= x->whole;
-        if (x->whole || !b || b->state != BRANCH_LIVE || b->after)
-            continue;
-        folder_of_trial(c, s->number, x->t.trial,
-                        operations_send_path(c, MSG_SNAPSHOT, b->id)->path);
-        s->asked = true;
-        s->writes = i;
+    why = alongs_fork(c, &s->now);
+    if (why) {
+        give_up(c, why);
+        due_after(c, fmax(run_options(c)->snapshot_every_s / 10, REFUSED_S));
         return false;
     }
-    return all;
+    s->writes = alongs_next(c, &s->now, &whole);
+    if (s->writes)
+        snapshot_folder_of_trial(
+            c, s->number, s->writes->t.trial,
+            operations_send_path(c, MSG_SNAPSHOT, s->writes->fork)->path);
+    return whole;
 }
 
 static void next_folder(struct board *c)
@@ -971,9 +581,8 @@ void snapshots_written(struct board *c, const struct msg_done *m)
     }
     s->bytes += m->bytes;
     if (s->phase == SNAPSHOT_TRIALS) {
-        s->asked = false;
-        s->now.x[s->writes].whole = true;
-        drop_along(c, &s->now.x[s->writes]);
+        alongs_written(c, s->writes);
+        s->writes = NULL;
         next_folder(c);
         return;
     }
@@ -999,6 +608,6 @@ void snapshots_advance(struct board *c)
         s->wanted = !begin(c);
     if (s->phase == SNAPSHOT_FORKING)
         write(c);
-    else if (s->phase == SNAPSHOT_TRIALS && !s->asked)
+    else if (s->phase == SNAPSHOT_TRIALS && !s->writes)
         next_folder(c);
 }
