@@ -230,6 +230,7 @@ static int mlr_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
         .type = MLT_F32,
         .access = MLT_SHARED,
         .chunk_bytes = CHUNK_BYTES,
+        .undecayed = 1,
     };
 
     return mlt_ps_table(ps, &weights, &m->weights, error);

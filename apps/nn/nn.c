@@ -59,8 +59,8 @@ static const char schema[] =
 /* clang-format on */
 
 static const char *const tunables[] = {
-    "learning_rate", "momentum",        "batch_size", "staleness",
-    "dropout",       "label_smoothing", "clip_norm",  NULL};
+    "learning_rate",   "momentum",  "batch_size",   "staleness", "dropout",
+    "label_smoothing", "clip_norm", "weight_decay", NULL};
 
 void nn_check_settings(const json_t *settings, const char *pointer,
                        struct problems *problems)
@@ -310,6 +310,14 @@ static int nn_open(const struct mlt_app_config *config,
 
 /* ---- tables -------------------------------------------------------------- */
 
+/* Of a row, in front: the weights. */
+static uint32_t decayed_values(const struct nn_layer *layer)
+{
+    return layer->kind == NN_NORM
+               ? 0
+               : (uint32_t)(layer->row_units * layer->fan_in);
+}
+
 static int declare_layer(struct nn *m, struct mlt_ps *ps, unsigned l,
                          struct mlt_error *error)
 {
@@ -323,6 +331,7 @@ static int declare_layer(struct nn *m, struct mlt_ps *ps, unsigned l,
         .type = MLT_F32,
         .access = MLT_SHARED,
         .flags = MLT_OWN_CLOCK,
+        .undecayed = layer->row_width - decayed_values(layer),
     };
     int err = 0;
 
@@ -334,6 +343,7 @@ static int declare_layer(struct nn *m, struct mlt_ps *ps, unsigned l,
     snprintf(name, sizeof(name), "layer%u_moments", l);
     o.rows = 1;
     o.width = layer->moments;
+    o.undecayed = 0;
     o.rule = "add";
     o.chunk_bytes = MOMENTS_CHUNK_BYTES;
     return mlt_ps_table(ps, &o, &m->moments[l], error);

@@ -45,8 +45,8 @@ struct registry_entry {
     const char *settings;
     /* Tunables that act with it, NULL-terminated; NULL: none. An app: of the
      * known names those it uses, then its own. An update rule: of
-     * learning_rate and momentum those it uses. A consistency model: staleness
-     * or nothing. */
+     * learning_rate, weight_decay and momentum those it uses. A consistency
+     * model: staleness or nothing. */
     const char *const *tunables;
     const void *ops;
     bool hidden; /* found by its name only: in no list, in no message */

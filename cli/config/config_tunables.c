@@ -66,6 +66,12 @@ static const struct known known[] = {
      " \"default\": 1}",
      NULL, 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
      "length that a gradient is cut to (nn); 0, if not listed: none"},
+    {"weight_decay",
+     "{\"type\": \"float\", \"min\": 1e-5, \"max\": 0.3, \"scale\": \"log\","
+     " \"default\": 0.01}",
+     NULL, 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
+     "share of a weight that a step takes off, times the rate; 0 if not "
+     "listed"},
 };
 enum { KNOWN = sizeof(known) / sizeof(*known), REASON_MAX = 128 };
 
@@ -167,6 +173,7 @@ static bool cannot_act(const struct tunables_context *c, const char *name,
         .workers = c->workers,
         .uses_learning_rate = uses(c->update_rule, "learning_rate"),
         .uses_momentum = uses(c->update_rule, "momentum"),
+        .decays = uses(c->update_rule, "weight_decay"),
         .uses_staleness = uses(c->consistency, "staleness"),
         .uses_barrier_k = uses(c->consistency, "k"),
         .shares = !c->is_loop,

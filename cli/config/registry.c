@@ -58,8 +58,9 @@ static enum err add_apps(struct registry *r, struct fault *f)
 static enum err add_rules(struct registry *r, struct fault *f)
 {
     static const char *const none[] = {NULL};
-    static const char *const rate[] = {"learning_rate", NULL};
-    static const char *const both[] = {"learning_rate", "momentum", NULL};
+    static const char *const rate[] = {"learning_rate", "weight_decay", NULL};
+    static const char *const both[] = {"learning_rate", "momentum",
+                                       "weight_decay", NULL};
     const struct rule_ops *ops;
     enum err err = ERR_OK;
 

@@ -50,19 +50,18 @@ static json_t *describe(const struct mlt_app_ops *ops)
                      ops->summary, "schema", schema, "tunables", tunables);
 }
 
-/* One that has no settings: the tunables @first and @second, where it uses
- * them.
- */
+enum { USES_MAX = 3 };
+
+/* One that has no settings: the tunables that it uses, others are NULL. */
 static json_t *describe_uses(const char *name, const char *summary,
-                             const char *first, const char *second)
+                             const char *const uses[USES_MAX])
 {
     json_t *tunables = json_array();
     int failed = tunables == NULL;
 
-    if (first)
-        failed |= json_array_append_new(tunables, json_string(first));
-    if (second)
-        failed |= json_array_append_new(tunables, json_string(second));
+    for (size_t i = 0; i < USES_MAX; i++)
+        if (uses[i])
+            failed |= json_array_append_new(tunables, json_string(uses[i]));
     if (failed) {
         json_decref(tunables);
         return NULL;
@@ -87,10 +86,11 @@ static enum err open_model(const char *path, json_t **about, struct fault *f)
     enum err err = model_plugin_open(path, &ops, f);
 
     if (!err)
-        *about =
-            describe_uses(ops->name, ops->summary,
-                          ops->uses & MLT_MODEL_STALENESS ? "staleness" : NULL,
-                          ops->uses & MLT_MODEL_K ? "k" : NULL);
+        *about = describe_uses(
+            ops->name, ops->summary,
+            (const char *[USES_MAX]){
+                ops->uses & MLT_MODEL_STALENESS ? "staleness" : NULL,
+                ops->uses & MLT_MODEL_K ? "k" : NULL});
     return err;
 }
 
@@ -102,8 +102,10 @@ static enum err open_rule(const char *path, json_t **about, struct fault *f)
     if (!err)
         *about = describe_uses(
             ops->name, ops->summary,
-            ops->uses & MLT_RULE_LEARNING_RATE ? "learning_rate" : NULL,
-            ops->uses & MLT_RULE_MOMENTUM ? "momentum" : NULL);
+            (const char *[USES_MAX]){
+                ops->uses & MLT_RULE_LEARNING_RATE ? "learning_rate" : NULL,
+                ops->uses & MLT_RULE_LEARNING_RATE ? "weight_decay" : NULL,
+                ops->uses & MLT_RULE_MOMENTUM ? "momentum" : NULL});
     return err;
 }
 

@@ -101,11 +101,12 @@ struct mlt_ps_options {
                             * essp, async, barrier), */
     const char *priority;  /* these first: "random", "round_robin", "absolute",
                             * "relative" (default, also for NULL) */
+    double weight_decay;   /* default 0; >= 0: mlt_ps_set_weight_decay */
 };
 #define MLT_PS_OPTIONS                                                         \
     {                                                                          \
         sizeof(struct mlt_ps_options), 0, 0, "bsp", 0, "sgd", 0.01, 0.0, 1, 0, \
-            0, NULL, NULL, 0, 0, "gather", 0.0, NULL                           \
+            0, NULL, NULL, 0, 0, "gather", 0.0, NULL, 0.0                      \
     }
 
 /* Errors: EINVAL-like code for an unknown name or a value out of range (@err
@@ -172,6 +173,8 @@ struct mlt_table_options {
     const char *rule;     /* NULL: the rule of mlt_ps_options; "add"; ... */
     unsigned flags;       /* MLT_READ_MY_WRITES | ... */
     uint32_t chunk_bytes; /* upper bound of a copy-on-write chunk; 0: 64 KiB */
+    uint32_t undecayed;   /* so many of a row's values, the last ones, are left
+                           * alone by weight decay (biases); at most width */
 };
 
 /* Declares a table; before mlt_ps_start. i32 tables and f64 tables know the
@@ -266,10 +269,17 @@ MLT_API int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch,
 
 /* Settings that act from the next run on, in whatever branch: learning rate
  * (finite,
- * >= 0), momentum (0 <= m < 1), staleness in clocks (at most 1,000,000). All
+ * >= 0), momentum (0 <= m < 1), staleness in clocks (at most 1,000,000), weight
+ * decay (finite, >= 0). The last is decoupled, as in AdamW: before each step of
+ * a rule with a learning rate a row's values are multiplied by 1 - learning
+ * rate
+ * * weight decay, but for the table's `undecayed`. A step is what a rule does
+ * with one sum: of all workers' updates of a clock under bsp, of one worker's
+ * under the other models; a row that nobody updates is not decayed. All
  * nodes set the same. Errors: out of range; nothing changed. */
 MLT_API int mlt_ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
 MLT_API int mlt_ps_set_momentum(struct mlt_ps *ps, double momentum);
+MLT_API int mlt_ps_set_weight_decay(struct mlt_ps *ps, double weight_decay);
 MLT_API int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
 /* As mlt_ps_options.bandwidth_mbps: 0, or 0.001 to 1e9; from the next run on.
  * Each node may have its own. */

@@ -230,6 +230,7 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     opt.update_rule = text_at(c->config, "/ps/update_rule", "sgd");
     opt.learning_rate = h->facts.defaults.learning_rate;
     opt.momentum = h->facts.defaults.momentum;
+    opt.weight_decay = h->facts.defaults.weight_decay;
     opt.staleness = h->facts.defaults.staleness;
     opt.seed = c->seed;
     opt.nodes = h->nodes;

@@ -116,9 +116,9 @@ void host_keep(struct host *h, const char *dir);
 
 /* ---- slices -------------------------------------------------------------- */
 
-/* Learning rate and momentum of a branch with @setting act from here on, until
- * a slice sets its own: for what is added to it by hand. No slice may run.
- * Errors: ERR_INVAL. */
+/* Learning rate, momentum and weight decay of a branch with @setting act from
+ * here on, until a slice sets its own: for what is added to it by hand. No
+ * slice may run. Errors: ERR_INVAL. */
 enum err host_set_rates(struct host *h, const struct node_setting *setting,
                         struct fault *f);
 

@@ -65,6 +65,7 @@ json_t *host_tunables(const struct host *h)
         .workers = h->workers * h->nodes,
         .uses_learning_rate = rules_use(h, false) || steps_itself(h),
         .uses_momentum = rules_use(h, true),
+        .decays = rules_use(h, false),
         .uses_staleness = h->uses_staleness,
         .uses_barrier_k = h->uses_barrier_k,
         .shares = has_shared(h),

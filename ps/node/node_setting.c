@@ -67,6 +67,11 @@ static enum err set_value(struct node_setting *s, const char *name,
             return fault_set(f, ERR_INVAL,
                              "momentum: expected a number from 0 to below 1");
         s->momentum = x;
+    } else if (strcmp(name, "weight_decay") == 0) {
+        if (!json_is_number(value) || !(x >= 0 && isfinite((float)x)))
+            return fault_set(f, ERR_INVAL,
+                             "weight_decay: expected a number >= 0");
+        s->weight_decay = x;
     } else if (strcmp(name, "staleness") == 0) {
         if (!whole(value, 0, PS_STALENESS_MAX, &x))
             return fault_set(f, ERR_INVAL,
@@ -104,8 +109,8 @@ static enum err set_value(struct node_setting *s, const char *name,
 static bool is_known(const char *name)
 {
     static const char *const known[] = {
-        "learning_rate",  "momentum", "staleness", "batch_size",
-        "bandwidth_mbps", "k",        NULL};
+        "learning_rate",  "momentum", "staleness",    "batch_size",
+        "bandwidth_mbps", "k",        "weight_decay", NULL};
 
     return is_listed(known, name);
 }

@@ -11,7 +11,7 @@
 enum alike {
     ALIKE_MODEL,  /* the consistency model and its barrier's rule */
     ALIKE_ACCESS, /* what is done with access knowledge */
-    ALIKE_RATES,  /* learning rate, momentum, staleness */
+    ALIKE_RATES,  /* learning rate, momentum, weight decay, staleness */
     ALIKE_COUNT
 };
 

@@ -25,9 +25,9 @@
 #include <stdint.h>
 
 enum {
-    FRAME_VERSION = 6,
+    FRAME_VERSION = 7,
     FRAME_HEADER_BYTES = 40,
-    FRAME_FIXED_BYTES_MAX = FRAME_HEADER_BYTES + 48,
+    FRAME_FIXED_BYTES_MAX = FRAME_HEADER_BYTES + 56,
     FRAME_BYTES_MAX = 64 << 20
 };
 
@@ -48,7 +48,8 @@ enum frame_kind {
     FRAME_DRAINED,   /* all workers' is applied */
     FRAME_FORK,      /* op, branch, parent, type */
     FRAME_FREE,      /* op, branch */
-    FRAME_BEGIN,     /* op, branch, clock, staleness, quorum, rate, momentum */
+    FRAME_BEGIN,     /* op, branch, clock, staleness, quorum, rate, momentum,
+                      * weight decay */
     FRAME_DONE,      /* op, code */
     FRAME_FITS,      /* fits: complete branches that its memory holds */
     FRAME_CUT,       /* end the slice soon */
@@ -119,7 +120,7 @@ struct frame {
     uint32_t branch, parent, type;
     uint32_t staleness;
     uint32_t quorum; /* k of the model barrier, in place of its rule's; 0 */
-    double learning_rate, momentum;
+    double learning_rate, momentum, weight_decay;
     uint32_t code;   /* enum err */
     uint64_t clocks; /* of a slice */
     uint32_t fits;

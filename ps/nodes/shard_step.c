@@ -358,6 +358,7 @@ static void begin_slice(struct shard *s, const struct frame *f, bool writable)
     s->rule = barrier_rule_with(s->opt.rule, f->quorum);
     s->params.learning_rate = (float)f->learning_rate;
     s->params.momentum = (float)f->momentum;
+    s->params.weight_decay = (float)f->weight_decay;
     for (uint32_t i = 0; i < s->workers; i++) {
         struct shard_worker *w = &s->worker[i];
 
@@ -399,6 +400,8 @@ static enum err check_begin(const struct shard *s, const struct frame *f,
         return refuse(fault, f, "of a learning rate that is none");
     if (!(f->momentum >= 0 && f->momentum < 1))
         return refuse(fault, f, "of a momentum that is none");
+    if (!(f->weight_decay >= 0 && isfinite((float)f->weight_decay)))
+        return refuse(fault, f, "of a weight decay that is none");
     return ERR_OK;
 }
 

@@ -14,6 +14,11 @@ static enum acting_reason momentum(const struct acting_run *run)
     return run->uses_momentum ? ACTING : ACTING_RULE;
 }
 
+static enum acting_reason decay(const struct acting_run *run)
+{
+    return run->decays ? ACTING : ACTING_RULE;
+}
+
 static enum acting_reason batch(const struct acting_run *run)
 {
     return run->batch_clocks ? ACTING : ACTING_CLOCKS;
@@ -51,6 +56,7 @@ static const struct condition {
 } conditions[] = {
     {"learning_rate", rate, false, false},
     {"momentum", momentum, false, false},
+    {"weight_decay", decay, false, false},
     {"batch_size", batch, false, false},
     {"staleness", staleness, false, false},
     {"k", barrier_k, true, true},

@@ -4,6 +4,7 @@
  *
  *   learning_rate   an update rule that uses one, or an application that does
  *   momentum        an update rule that uses it
+ *   weight_decay    an update rule that uses a learning rate
  *   batch_size      clocks that are mini-batches
  *   staleness       several workers, a shared table, and a consistency model
  *                   that bounds it
@@ -25,6 +26,7 @@ struct acting_run {
     bool uses_learning_rate; /* some table's update rule does, or the
                               * application, which takes its steps itself */
     bool uses_momentum;
+    bool decays;         /* some table's update rule uses a learning rate */
     bool uses_staleness; /* the consistency model does */
     bool uses_barrier_k;
     bool shares;       /* some table is: workers wait to read its rows */

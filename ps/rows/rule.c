@@ -342,6 +342,31 @@ static void rpcs_apply_mix(const struct rule_batch *b, const struct rule_mix *m)
     rule_lanes_best()->rpcs_mix(b, m);
 }
 
+/* ---- decay --------------------------------------------------------------- */
+
+KERNEL static void scale_values(float *w, uint32_t n, float by)
+{
+    for (uint32_t j = 0; j < n; j++)
+        w[j] *= by;
+}
+
+void rule_step_decayed(const struct rule_ops *rule, const struct rule_batch *b,
+                       uint32_t undecayed)
+{
+    struct rule_batch one = *b;
+    float keep = rule_keeps(&b->params);
+
+    assert(b->type == MLT_F32 && undecayed <= b->width);
+    one.n = 1;
+    for (size_t i = 0; i < b->n; i++) {
+        one.row = b->row + i;
+        one.sum = b->sum + i;
+        one.seen = b->seen ? b->seen + i : NULL;
+        scale_values(b->row[i], b->width - undecayed, keep);
+        rule_step(rule, &one);
+    }
+}
+
 /* ---- registry ------------------------------------------------------------ */
 
 enum {

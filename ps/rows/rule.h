@@ -24,6 +24,7 @@
 struct rule_params {
     float learning_rate; /* >= 0 */
     float momentum;      /* 0 <= m < 1 */
+    float weight_decay;  /* >= 0 */
 };
 
 /* Rows of one table and the update of each. A row may occur twice: rows are
@@ -91,13 +92,44 @@ void rule_apply_user(const struct rule_ops *rule, const struct rule_batch *b);
 enum err rule_user(const struct mlt_rule_ops *ops, void *arg, const char *file,
                    struct rule_ops *out, struct fault *f);
 
-static inline void rule_apply(const struct rule_ops *rule,
-                              const struct rule_batch *b)
+static inline void rule_step(const struct rule_ops *rule,
+                             const struct rule_batch *b)
 {
     if (__builtin_expect(rule->user != NULL, 0))
         rule_apply_user(rule, b);
     else
         rule->apply(b);
+}
+
+/* Whether a weight decay acts beside the steps of a rule: it has steps of the
+ * learning rate's length. */
+static inline bool rule_decays(const struct rule_ops *rule,
+                               const struct rule_params *p)
+{
+    return p->weight_decay > 0 && rule->uses_learning_rate;
+}
+
+/* What is left of a value before each step: 1 - learning rate times decay. */
+static inline float rule_keeps(const struct rule_params *p)
+{
+    return 1 - p->learning_rate * p->weight_decay;
+}
+
+/* rule_step with the decay of all but the last @undecayed values of each row,
+ * row by row. */
+void rule_step_decayed(const struct rule_ops *rule, const struct rule_batch *b,
+                       uint32_t undecayed);
+
+/* The rule, and decoupled weight decay beside it (Loshchilov and Hutter 2019,
+ * algorithm 2, with their schedule in the learning rate): each row is, before
+ * its step, w *= 1 - rate decay. Slots never see it. As `apply` in all else. */
+static inline void rule_apply(const struct rule_ops *rule,
+                              const struct rule_batch *b, uint32_t undecayed)
+{
+    if (__builtin_expect(rule_decays(rule, &b->params), 0))
+        rule_step_decayed(rule, b, undecayed);
+    else
+        rule_step(rule, b);
 }
 
 static inline unsigned rule_slots(const struct rule_ops *rule, unsigned flags)

@@ -34,6 +34,10 @@ static enum err check_shape(const struct mlt_table_options *o, struct fault *f)
     if (o->flags & ~(unsigned)PREFETCH_LIST_FLAGS)
         return fault_set(f, ERR_INVAL, "table %s: unknown flags 0x%x", o->name,
                          o->flags & ~(unsigned)PREFETCH_LIST_FLAGS);
+    if (o->undecayed > o->width)
+        return fault_set(f, ERR_INVAL,
+                         "table %s: %u of %u values without decay", o->name,
+                         o->undecayed, o->width);
     if ((o->flags & MLT_OWN_CLOCK) && o->access != MLT_SHARED)
         return fault_set(f, ERR_INVAL,
                          "table %s: MLT_OWN_CLOCK needs a shared table",
@@ -134,6 +138,7 @@ enum err table_init(struct table *out, const struct mlt_table_options *opt,
     t.type = opt->type;
     t.access = opt->access;
     t.flags = opt->flags;
+    t.undecayed = opt->undecayed;
     t.chunk_bytes_max =
         opt->chunk_bytes ? opt->chunk_bytes : (uint32_t)STORE_CHUNK_BYTES;
     err = find_rule(&t, opt, rule, f);

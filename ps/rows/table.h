@@ -33,6 +33,7 @@ struct table {
     const struct rule_ops *rule; /* NULL for a local table */
     bool rule_of_run;            /* it named none, and has that of the run */
     unsigned slots;
+    uint32_t undecayed;       /* of a row's values, the last */
     uint32_t value_bytes;     /* of a row's values */
     uint32_t row_bytes;       /* values, slots, tail: the stride */
     uint32_t chunk_bytes_max; /* as declared */
@@ -106,6 +107,11 @@ static inline unsigned table_slots(const struct table *t)
 static inline uint64_t table_rows(const struct table *t)
 {
     return t->rows;
+}
+
+static inline uint32_t table_undecayed(const struct table *t)
+{
+    return t->undecayed;
 }
 
 /* Bytes from a row to the next, and of a row's values. */

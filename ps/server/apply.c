@@ -25,7 +25,7 @@ static void pending_flush(struct pending *p, const struct table *t)
 {
     if (p->batch.n == 0)
         return;
-    rule_apply(t->rule, &p->batch);
+    rule_apply(t->rule, &p->batch, t->undecayed);
     p->batch.n = 0;
 }
 

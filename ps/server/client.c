@@ -336,7 +336,7 @@ static void apply_in_groups(const struct table *t, struct rule_batch *b,
         b->sum = sum + at;
         prefetch_for_write(v, row, at + b->n,
                            left > 2 * GROUP ? at + 2 * GROUP : n);
-        rule_apply(t->rule, b);
+        rule_apply(t->rule, b, t->undecayed);
     }
 }
 
@@ -361,7 +361,7 @@ static void apply_at_once(struct mlt_worker *w, struct worker_view *v, size_t n,
             apply_in_groups(t, &b, v, now);
         } else {
             b.n = now;
-            rule_apply(t->rule, &b);
+            rule_apply(t->rule, &b, t->undecayed);
         }
     }
 }
@@ -470,14 +470,15 @@ void mlt_step_rows(struct mlt_worker *w, mlt_table table, size_t n,
         for (size_t i = 0; i < b.n; i++)
             sum[i] =
                 (const unsigned char *)deltas + (done + i) * v->value_bytes;
-        rule_apply(t->rule, &b);
+        rule_apply(t->rule, &b, t->undecayed);
     }
 }
 
-/* Whether the table's rule has a loop that makes the gradients itself. */
-static bool mixes(const struct table *t)
+/* Whether the table's rule has a loop that makes the gradients itself. With
+ * decay they are made before the values are less. */
+static bool mixes(const struct table *t, const struct rule_params *p)
 {
-    return t->rule->apply_mix &&
+    return t->rule->apply_mix && !rule_decays(t->rule, p) &&
            t->slots == rule_slots(t->rule, MLT_NO_MOMENTUM);
 }
 
@@ -504,14 +505,14 @@ void mlt_step_rows_mix(struct mlt_worker *w, mlt_table table,
                                NULL};
         struct rule_mix m = {mix->own, mix->scale + done, mix->with + done};
 
-        if (mixes(t)) {
+        if (mixes(t, &b.params)) {
             t->rule->apply_mix(&b, &m);
             continue;
         }
         rule_mix_sums(&b, &m, scratch);
         for (size_t i = 0; i < b.n; i++)
             sum[i] = scratch + i * t->width;
-        rule_apply(t->rule, &b);
+        rule_apply(t->rule, &b, t->undecayed);
     }
 }
 

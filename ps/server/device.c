@@ -349,6 +349,7 @@ static enum err apply(struct mlt_worker *w, mlt_table table)
                              .width = table_width(t),
                              .slots = table_slots(t),
                              .params = w->ps->params,
+                             .undecayed = table_undecayed(t),
                              .n = table_rows(t),
                              .rows = {.base = hold(d, table),
                                       .chunk_rows = (uint32_t)table_rows(t),

@@ -216,7 +216,7 @@ static void inc_row(struct mlt_ps *ps, mlt_table table, uint64_t row,
 
     for (uint32_t j = 0; j < t->width; j++)
         store_value(t, sum, j, delta[j]);
-    rule_apply(t->rule, &b);
+    rule_apply(t->rule, &b, t->undecayed);
 }
 
 /* The branch is made active for the time of the writing. */

@@ -43,6 +43,9 @@ static enum err take_numbers(struct mlt_ps *ps,
         return fault_set(f, ERR_INVAL,
                          "learning rate %g: expected a finite number >= 0",
                          opt->learning_rate);
+    if (ps_set_weight_decay(ps, opt->weight_decay))
+        return fault_set(f, ERR_INVAL, "weight decay %g: expected >= 0",
+                         opt->weight_decay);
     if (ps_set_momentum(ps, opt->momentum))
         return fault_set(f, ERR_INVAL, "momentum %g: expected 0 <= m < 1",
                          opt->momentum);
@@ -175,6 +178,14 @@ enum err ps_set_momentum(struct mlt_ps *ps, double momentum)
     return ERR_OK;
 }
 
+enum err ps_set_weight_decay(struct mlt_ps *ps, double decay)
+{
+    if (!(decay >= 0 && isfinite((float)decay)))
+        return ERR_INVAL;
+    ps->params.weight_decay = (float)decay;
+    return ERR_OK;
+}
+
 enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness)
 {
     if (staleness > PS_STALENESS_MAX)
@@ -219,6 +230,11 @@ int mlt_ps_set_learning_rate(struct mlt_ps *ps, double learning_rate)
 int mlt_ps_set_momentum(struct mlt_ps *ps, double momentum)
 {
     return (int)ps_set_momentum(ps, momentum);
+}
+
+int mlt_ps_set_weight_decay(struct mlt_ps *ps, double decay)
+{
+    return (int)ps_set_weight_decay(ps, decay);
 }
 
 int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness)

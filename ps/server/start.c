@@ -409,10 +409,12 @@ static uint64_t rates_of(const struct mlt_ps *ps)
 {
     const float rates[] = {ps->params.learning_rate, ps->params.momentum};
     uint64_t bits;
+    uint32_t decay;
 
     static_assert(sizeof(bits) == sizeof(rates), "two floats");
     memcpy(&bits, rates, sizeof(bits));
-    return rng_mix(bits, ps->staleness);
+    memcpy(&decay, &ps->params.weight_decay, sizeof(decay));
+    return rng_mix(bits, (uint64_t)decay << 32 | ps->staleness);
 }
 
 static enum err start(struct mlt_ps *ps, struct fault *f)

@@ -99,6 +99,7 @@ struct space_update {
     uint32_t width;
     unsigned slots; /* as the rule's slots() gave for this table */
     struct rule_params params;
+    uint32_t undecayed; /* as rule_apply */
     size_t n;
     struct space_rows rows; /* no row twice */
     const void *sum;        /* in the space: [n][width] */

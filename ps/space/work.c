@@ -81,7 +81,7 @@ static void run_batch(const struct space_update *u, size_t first, size_t n)
         sum[i] = (const char *)u->sum + (first + i) * bytes;
         seen[i] = u->seen ? (const char *)u->seen + (first + i) * bytes : NULL;
     }
-    rule_apply(u->rule, &batch);
+    rule_apply(u->rule, &batch, u->undecayed);
 }
 
 static void run_update(const struct space_update *u)

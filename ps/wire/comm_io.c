@@ -614,7 +614,8 @@ static enum err comm_begin(struct peers *p, const struct peers_run *run)
                       .staleness = run->staleness,
                       .quorum = run->quorum,
                       .learning_rate = (double)run->params.learning_rate,
-                      .momentum = (double)run->params.momentum};
+                      .momentum = (double)run->params.momentum,
+                      .weight_decay = (double)run->params.weight_decay};
     struct fault fault = {0};
     enum err err;
 

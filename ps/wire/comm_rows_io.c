@@ -52,7 +52,7 @@ static void apply(void *self, uint32_t table, size_t n, const uint64_t row[],
 
         place[i] = view_write(w, &w->view[table], row[i], &c->counters);
     }
-    rule_apply(t->rule, &batch);
+    rule_apply(t->rule, &batch, t->undecayed);
 }
 
 static void read_row(void *self, uint32_t table, uint64_t row, void *out)

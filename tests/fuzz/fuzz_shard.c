@@ -83,7 +83,8 @@ static struct frame almost(struct shard_world *w, struct bytes_in *in)
     if (odd & 16)
         f.op = in_number(in), f.branch = (uint32_t)in_number(in);
     if (odd & 32)
-        f.learning_rate = in_real(in), f.momentum = in_real(in);
+        f.learning_rate = in_real(in), f.momentum = in_real(in),
+        f.weight_decay = f.momentum;
     if (odd & 64)
         f.through = in_number(in), f.clocks = in_number(in);
     if (odd & 128)

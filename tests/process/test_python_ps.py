@@ -225,6 +225,24 @@ class Rows(Base):
                              [100, 100], model)
 
 
+    def test_weight_decay_is_beside_each_step(self):
+        """Under bsp one step a clock, of all workers; else one of each."""
+        for model, left in (("bsp", 0.875), ("ssp", 0.875 ** 2)):
+            server = self.server(2, consistency=model, update_rule="sgd",
+                                 learning_rate=1.0)
+            table = server.table("t", 1, 3, undecayed=1)
+            server.start()
+
+            def work(w, value):
+                w.inc(table, 0, [value] * 3)
+                w.clock()
+            server.run(lambda w: work(w, -0.5))  # all are 1 now
+            server.set(weight_decay=0.25, learning_rate=0.5)
+            server.run(lambda w: work(w, 0))
+            self.assertEqual([tuple(x) for x in server.run(
+                lambda w: w.get(table, 0))], [(left, left, 1)] * 2, model)
+
+
 def threads():
     return len(list(pathlib.Path("/proc/self/task").iterdir()))
 
@@ -263,11 +281,12 @@ class Branches(Base):
 
     def test_settings_are_checked(self):
         for bad in ({"learning_rate": -1.0}, {"momentum": 1.0},
-                    {"staleness": 2_000_000}, {"bandwidth_mbps": -1.0}):
+                    {"staleness": 2_000_000}, {"bandwidth_mbps": -1.0},
+                    {"weight_decay": -1.0}):
             with self.assertRaises(ps.PsError):
                 self.s.set(**bad)
         self.s.set(learning_rate=0.1, momentum=0.5, staleness=1,
-                   bandwidth_mbps=0)
+                   bandwidth_mbps=0, weight_decay=0.1)
 
     def test_a_workers_exception_ends_the_run(self):
         """The others do not wait for ever; the branch is of no use then."""

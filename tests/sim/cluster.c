@@ -829,6 +829,7 @@ static void plan_slice(struct cluster *c, uint32_t branch)
     f->quorum = chance(c, 0.3) ? (uint32_t)below(c, c->all_workers + 2) : 0;
     f->learning_rate = 0.1;
     f->momentum = chance(c, 0.5) ? 0.9 : 0;
+    f->weight_decay = chance(c, 0.5) ? 0.25 : 0;
 }
 
 /* The next operation; none when the program has ended. */
@@ -1005,7 +1006,8 @@ static void drive(struct cluster *c)
 static void begin_at(struct cluster *c, struct sim_node *n,
                      const struct frame *f)
 {
-    struct rule_params params = {(float)f->learning_rate, (float)f->momentum};
+    struct rule_params params = {(float)f->learning_rate, (float)f->momentum,
+                                 (float)f->weight_decay};
 
     if (c->oracle.base < f->clock) { /* the first to begin */
         oracle_begin(&c->oracle, f->branch, f->clock, f->staleness, params);

@@ -182,7 +182,7 @@ static void learn_row(struct oracle *o, uint64_t row)
     while (n < o->workers)
         n *= 2;
     if (sum_of(o, row, 0, n, sum))
-        t->rule->apply(&batch);
+        rule_apply(t->rule, &batch, t->undecayed);
 }
 
 static int64_t slowest(const struct oracle *o, uint32_t table)

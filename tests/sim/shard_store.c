@@ -98,7 +98,7 @@ static void apply_rows(void *self, uint32_t table, size_t n,
     assert(n <= RULE_ROW_BATCH);
     for (size_t i = 0; i < n; i++)
         place[i] = store_write(s->store, map, table, row[i] - s->first[table]);
-    t->rule->apply(&batch);
+    rule_apply(t->rule, &batch, t->undecayed);
 }
 
 static void read_row(void *self, uint32_t table, uint64_t row, void *out)

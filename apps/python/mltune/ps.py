@@ -92,7 +92,8 @@ class _Options(ctypes.Structure):
                 ("meet_s", ctypes.c_double), ("float16", ctypes.c_int),
                 ("access", ctypes.c_char_p),
                 ("bandwidth_mbps", ctypes.c_double),
-                ("priority", ctypes.c_char_p)]
+                ("priority", ctypes.c_char_p),
+                ("weight_decay", ctypes.c_double)]
 
 
 class _TableOptions(ctypes.Structure):
@@ -100,7 +101,8 @@ class _TableOptions(ctypes.Structure):
                 ("rows", ctypes.c_uint64), ("width", ctypes.c_uint32),
                 ("type", ctypes.c_int), ("access", ctypes.c_int),
                 ("rule", ctypes.c_char_p), ("flags", ctypes.c_uint),
-                ("chunk_bytes", ctypes.c_uint32)]
+                ("chunk_bytes", ctypes.c_uint32),
+                ("undecayed", ctypes.c_uint32)]
 
 
 class _Move(ctypes.Structure):
@@ -136,6 +138,7 @@ _CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "mlt_ps_clocks": (_I, [_P, _U32, ctypes.POINTER(_U64)]),
     "mlt_ps_set_learning_rate": (_I, [_P, _D]),
     "mlt_ps_set_momentum": (_I, [_P, _D]),
+    "mlt_ps_set_weight_decay": (_I, [_P, _D]),
     "mlt_ps_set_staleness": (_I, [_P, _U]),
     "mlt_ps_set_bandwidth": (_I, [_P, _D]),
     "mlt_ps_save": (_I, [_P, _S, _ERR]),
@@ -583,13 +586,15 @@ class Server:
                  meet: Optional[Pathlike] = None,
                  listen: Optional[str] = None, meet_s: float = 0.0,
                  float16: bool = False, access: Optional[str] = None,
-                 bandwidth_mbps: float = 0.0, priority: Optional[str] = None):
+                 bandwidth_mbps: float = 0.0, priority: Optional[str] = None,
+                 weight_decay: float = 0.0):
         lib = _library()
         options = _Options(
             ctypes.sizeof(_Options), workers, memory_limit,
             _text(consistency), staleness, _text(update_rule), learning_rate,
             momentum, seed, nodes, node, _text(meet), _text(listen), meet_s,
-            int(float16), _text(access), bandwidth_mbps, _text(priority))
+            int(float16), _text(access), bandwidth_mbps, _text(priority),
+            weight_decay)
         error, pointer = _Error(), _P()
         _told(lib.mlt_ps_new(options, pointer, error), error)
         self._handle: Any = _Handle(pointer.value or 0)
@@ -634,9 +639,11 @@ class Server:
               access: str = "shared", rule: Optional[str] = None,
               read_my_writes: bool = False, momentum: bool = True,
               saved: bool = True, own_clock: bool = False,
-              alike: bool = False, chunk_bytes: int = 0) -> Table:
+              alike: bool = False, chunk_bytes: int = 0,
+              undecayed: int = 0) -> Table:
         """Declares a table of @rows rows of @width values, before start().
-        type: f32, i32, f64; access: shared, exclusive, local."""
+        type: f32, i32, f64; access: shared, exclusive, local. The last
+        @undecayed values of a row (biases) are left alone by weight decay."""
         pointer = self._handle_started(False)
         if type not in TYPES or access not in ACCESS:
             raise ValueError(f"type: one of {', '.join(TYPES)}; access: one of "
@@ -649,7 +656,7 @@ class Server:
         options = _TableOptions(
             ctypes.sizeof(_TableOptions), name.encode(), rows, width,
             list(TYPES).index(type), ACCESS[access], _text(rule), flags,
-            chunk_bytes)
+            chunk_bytes, _number(undecayed, "undecayed", 2 ** 32))
         number, error = _U32(), _Error()
         _told(self._lib.mlt_ps_table(pointer, options, number, error), error)
         table = Table(self, number.value, name, rows, width, TYPES[type],
@@ -784,13 +791,16 @@ class Server:
 
     def set(self, *, learning_rate: Optional[float] = None,
             momentum: Optional[float] = None, staleness: Optional[int] = None,
-            bandwidth_mbps: Optional[float] = None) -> None:
+            bandwidth_mbps: Optional[float] = None,
+            weight_decay: Optional[float] = None) -> None:
         """Settings that act from the next run on, in whatever branch."""
         pointer = self._handle_idle()
         if learning_rate is not None:
             _check(self._lib.mlt_ps_set_learning_rate(pointer, learning_rate))
         if momentum is not None:
             _check(self._lib.mlt_ps_set_momentum(pointer, momentum))
+        if weight_decay is not None:
+            _check(self._lib.mlt_ps_set_weight_decay(pointer, weight_decay))
         if staleness is not None:
             _check(self._lib.mlt_ps_set_staleness(
                 pointer, _number(staleness, "staleness", 2 ** 32)))

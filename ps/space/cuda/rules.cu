@@ -15,6 +15,8 @@ struct rule_args {
     const float *sum, *seen;
     uint32_t width;
     float lr, m;
+    float keep;       /* before the step, of the first `decayed` values */
+    uint32_t decayed;
 };
 
 /* ---- the rules, one value at a time -------------------------------------- */
@@ -208,6 +210,8 @@ static __device__ void update_pack(const rule_args &a,
 #pragma unroll
         for (int k = 0; k < Rule::SLOTS; k++)
             s[k] = slot[k].at[i];
+        if (j + i < a.decayed)
+            value.at[i] *= a.keep;
         Rule::value(a, r, value.at[i], s, sum.at[i], old.at[i]);
 #pragma unroll
         for (int k = 0; k < Rule::SLOTS; k++)
@@ -313,7 +317,8 @@ static __global__ void __launch_bounds__(BLOCK_THREADS)
     first = a.lr * rsqrtf(first + RULE_RPCS_BEGIN);
     rest = a.lr * rsqrtf(rest + RULE_RPCS_BEGIN);
     for (uint32_t j = lane; j < a.width; j += tile)
-        w[j] -= (j == 0 ? first : rest) * g[j];
+        w[j] = (j < a.decayed ? a.keep * w[j] : w[j]) -
+               (j == 0 ? first : rest) * g[j];
 }
 
 /* ---- launches ------------------------------------------------------------ */
@@ -427,6 +432,11 @@ void cuda_update(struct space_stream *base, const struct space_update *u)
     a.width = u->width;
     a.lr = u->params.learning_rate;
     a.m = u->params.momentum;
+    a.keep = 1;
+    if (rule_decays(u->rule, &u->params)) {
+        a.keep = rule_keeps(&u->params);
+        a.decayed = u->width - u->undecayed;
+    }
     launch(st, &a, u->n, unit_values(u));
     cuda_check(st, cudaGetLastError(), "apply an update rule");
 }

@@ -224,6 +224,46 @@ static void nn_gradient_is_clipped(void **state)
     assert_true(distance(clipped, before) > 0.125 / 2);
 }
 
+/* Values of the one layer after two clocks, the second with that decay. */
+static void two_steps(double decay, double out[LINEAR_WIDTH])
+{
+    struct host_result result;
+    struct fault f = {0};
+    struct app_run r;
+
+    open_small(&r, LINEAR, "", 1, "", "{\"learning_rate\": 0.5}");
+    for (unsigned clock = 0; clock < 2; clock++) {
+        struct host_slice s = {1, BRANCH_TRAINING, &r.setting, 1, 1};
+
+        r.setting.weight_decay = clock ? decay : 0;
+        if (host_slice_begin(r.host, &s, &f) ||
+            host_slice_end(r.host, &result, &f))
+            fail_msg("%s", f.text);
+    }
+    for (uint32_t j = 0; j < LINEAR_WIDTH; j++)
+        out[j] = app_run_value(&r, "layer1_dense", 0, LINEAR_WIDTH, j);
+    app_run_close(&r);
+}
+
+/* Weights lose rate times decay of what they were beside their step, biases
+ * nothing. */
+static void nn_decay_leaves_biases_alone(void **state)
+{
+    static double before[LINEAR_WIDTH], plain[LINEAR_WIDTH],
+        decayed[LINEAR_WIDTH];
+    const uint32_t weights = 10 * 36;
+
+    (void)state;
+    one_step(1, "{\"learning_rate\": 0.5}", before);
+    two_steps(0, plain);
+    two_steps(0.25, decayed);
+    for (uint32_t j = 0; j < weights; j++)
+        assert_true(fabs(decayed[j] - (plain[j] - 0.125 * before[j])) < 1e-6);
+    assert_true(before[weights] != 0);
+    assert_memory_equal(decayed + weights, plain + weights,
+                        sizeof(plain) - weights * sizeof(*plain));
+}
+
 /* At equal batch times workers the loss, the accuracy and the weights do not
  * depend on the number of workers beyond rounding: initial values, samples,
  * dropout, penalty. (Normalisation sees a worker's own samples only.) */
@@ -722,6 +762,7 @@ int main(void)
         cmocka_unit_test(nn_dropout_is_a_tunable),
         cmocka_unit_test(nn_idle_tunables_are_known),
         cmocka_unit_test(nn_gradient_is_clipped),
+        cmocka_unit_test(nn_decay_leaves_biases_alone),
         cmocka_unit_test(nn_result_does_not_depend_on_the_workers),
         cmocka_unit_test(nn_is_deterministic_for_a_seed),
         cmocka_unit_test(nn_trains_without_barriers),

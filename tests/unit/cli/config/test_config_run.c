@@ -801,6 +801,8 @@ static void tunables_that_cannot_act_are_pinned(void **state)
     expect_pinned("{" TOY ", \"ps\": {\"update_rule\": \"adagrad\"}, "
                   "\"tunables\": {\"momentum\": {}}}",
                   "momentum", "under update rule adagrad");
+    expect_pinned("{" TOY ", \"tunables\": {\"weight_decay\": {}}}",
+                  "weight_decay", "in app toy");
     expect_pinned("{\"app\": {\"name\": \"parts\"}, \"tunables\": "
                   "{\"momentum\": {}}}",
                   "momentum", "in app parts");
@@ -904,7 +906,8 @@ static void tunables_known_names_have_hard_bounds(void **state)
                    "\"min\": 0, \"max\": 1}}}",
                    "expected one of the tunables learning_rate, momentum, "
                    "batch_size, staleness, k, bandwidth_mbps, dropout, "
-                   "label_smoothing, clip_norm, width, found "
+                   "label_smoothing, clip_norm, weight_decay, "
+                   "width, found "
                    "\"wdith\"; did you mean \"width\"?");
 }
 

@@ -52,13 +52,14 @@ static void setting_values_act(void **state)
     (void)state;
     assert_int_equal(
         read_text("{\"learning_rate\": 1, \"momentum\": 0.9, \"staleness\": 3,"
+                  " \"weight_decay\": 0.125,"
                   " \"batch_size\": 128.0, \"bandwidth_mbps\": 100,"
                   " \"shrink\": -2.5}",
                   &s, NULL),
         ERR_OK);
     assert_true(s.learning_rate == 1 && s.momentum == 0.9);
     assert_true(s.staleness == 3 && s.batch_size == 128);
-    assert_true(s.bandwidth_mbps == 100);
+    assert_true(s.bandwidth_mbps == 100 && s.weight_decay == 0.125);
     assert_true(node_setting_own(&s, "shrink", 0) == -2.5);
     assert_true(node_setting_own(&s, "other", 3) == 3);
 }
@@ -73,6 +74,8 @@ static void setting_faulty_values_are_refused(void **state)
         {"{\"bandwidth_mbps\": \"fast\"}", "bandwidth_mbps"},
         {"{\"momentum\": 1}", "momentum"},
         {"{\"momentum\": -1}", "momentum"},
+        {"{\"weight_decay\": -1}", "weight_decay"},
+        {"{\"weight_decay\": 1e39}", "weight_decay"},
         {"{\"staleness\": 0.5}", "staleness"},
         {"{\"staleness\": 1e9}", "staleness"},
         {"{\"batch_size\": 0}", "batch_size"},

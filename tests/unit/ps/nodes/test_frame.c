@@ -88,6 +88,7 @@ static struct frame sample(enum frame_kind kind)
         f.staleness = 3;
         f.learning_rate = 0.1;
         f.momentum = 0.9;
+        f.weight_decay = 0.01;
         break;
     case FRAME_DONE:
         f.op = 43;

@@ -8,6 +8,7 @@ static struct acting_run all(void)
                                .workers = 4,
                                .uses_learning_rate = true,
                                .uses_momentum = true,
+                               .decays = true,
                                .uses_staleness = true,
                                .shares = true,
                                .batch_clocks = true};
@@ -18,7 +19,8 @@ static struct acting_run all(void)
 static void acting_where_nothing_is_lacking(void **state)
 {
     static const char *const names[] = {"learning_rate", "momentum",
-                                        "batch_size", "staleness", "its_own"};
+                                        "weight_decay",  "batch_size",
+                                        "staleness",     "its_own"};
     struct acting_run run = all();
 
     (void)state;
@@ -41,6 +43,8 @@ static void acting_names_the_part_that_is_lacking(void **state)
     assert_int_equal(acting_why_not(&run, "momentum", true), ACTING);
     run.uses_momentum = false;
     assert_int_equal(acting_why_not(&run, "momentum", true), ACTING_RULE);
+    run.decays = false;
+    assert_int_equal(acting_why_not(&run, "weight_decay", true), ACTING_RULE);
     run.batch_clocks = false;
     assert_int_equal(acting_why_not(&run, "batch_size", true), ACTING_CLOCKS);
     run.shares = false;

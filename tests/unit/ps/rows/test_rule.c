@@ -135,6 +135,10 @@ static void apply_plain(struct float_case *c, size_t row, struct rule_params p)
 {
     double *at = c->plain[row];
 
+    if (strcmp(c->rule->name, "add") != 0)
+        for (uint32_t j = 0; j < c->width / 2; j++)
+            at[j] -= (double)p.learning_rate * (double)p.weight_decay * at[j];
+
     if (strcmp(c->rule->name, "rpcs") == 0) {
         plain_rpcs(at, c->width, c->sum[row], p);
         return;
@@ -154,14 +158,15 @@ static void apply_kernel(struct float_case *c, struct rule_params p)
         row[i] = c->row[i];
         sum[i] = c->sum[i];
     }
-    c->rule->apply(&b);
+    rule_apply(c->rule, &b, c->width - c->width / 2);
 }
 
+/* Decay acts on the first half. */
 static void check_rule(const struct rule_ops *rule, unsigned flags,
-                       uint32_t width)
+                       uint32_t width, float decay)
 {
     static struct float_case c;
-    struct rule_params p = {0.1f, 0.9f};
+    struct rule_params p = {0.1f, 0.9f, decay};
     struct rng rng;
 
     memset(&c, 0, sizeof(c));
@@ -190,16 +195,66 @@ static void rule_any_width_equals_plain_reference(void **state)
     (void)state;
     for (size_t i = 0; rule_at(i); i++)
         for (uint32_t width = 1; width < WIDTH_MAX; width++) {
-            check_rule(rule_at(i), 0, width);
-            check_rule(rule_at(i), MLT_NO_MOMENTUM, width);
+            check_rule(rule_at(i), 0, width, 0);
+            check_rule(rule_at(i), MLT_NO_MOMENTUM, width, 0);
+            check_rule(rule_at(i), width % 2 ? 0 : MLT_NO_MOMENTUM, width,
+                       0.5f);
         }
+}
+
+/* Four steps of PyTorch's AdamW (1.13, lr 0.1, weight_decay 0.3). */
+static void adam_with_decay_is_adamw(void **state)
+{
+    static const double want[4][3] = {{0.870000002, -2.04, 0.584999992},
+                                      {0.75068204, -2.0753182, 0.66396819},
+                                      {0.656103825, -2.10885878, 0.739849263},
+                                      {0.606302963, -2.14163404, 0.813694809}};
+    float row[12] = {1, -2, 0.5f}, g[3];
+    void *rows[1] = {row};
+    const void *sums[1] = {g};
+    struct rule_batch b = {1, rows, sums, 3, MLT_F32, 2, {0.1f, 0, 0.3f}, NULL};
+
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        g[0] = 0.5f - 0.25f * (float)k;
+        g[1] = 1 + (float)k;
+        g[2] = -0.125f * (float)(k + 1);
+        rule_apply(rule_find("adam"), &b, 0);
+        for (int j = 0; j < 3; j++)
+            assert_near(row[j], want[k][j]);
+    }
+}
+
+/* Slots know nothing of a decay, and what is left alone has the bits that it
+ * has without. */
+static void rule_decay_touches_its_values_alone(void **state)
+{
+    (void)state;
+    for (size_t i = 0; rule_at(i); i++) {
+        const struct rule_ops *rule = rule_at(i);
+        float row[2][40] = {{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}};
+        const float g[5] = {0.5f, -1, 0.25f, 2, -3};
+        void *rows[1] = {row[0]};
+        const void *sums[1] = {g};
+        struct rule_batch b = {
+            1, rows, sums, 5, MLT_F32, rule->slots(0), {0.25f, 0.5f, 0}, NULL};
+        bool decays = strcmp(rule->name, "add") != 0;
+
+        rule_apply(rule, &b, 2);
+        rows[0] = row[1];
+        b.params.weight_decay = 0.5f;
+        rule_apply(rule, &b, 2);
+        assert_memory_equal(row[0] + 3, row[1] + 3, 37 * sizeof(float));
+        for (int j = 0; j < 3; j++)
+            assert_true((row[0][j] != row[1][j]) == decays);
+    }
 }
 
 /* A row that occurs twice in a batch is updated twice, in order: the bits are
  * those of two calls. */
 static void rule_row_twice_in_batch_equals_two_calls(void **state)
 {
-    struct rule_params p = {0.3f, 0.5f};
+    struct rule_params p = {0.3f, 0.5f, 0.25f};
 
     (void)state;
     for (size_t i = 0; rule_at(i); i++) {
@@ -214,12 +269,12 @@ static void rule_row_twice_in_batch_equals_two_calls(void **state)
             g[0][j] = (float)(j + 1);
             g[1][j] = (float)(5 - j);
         }
-        rule->apply(&b);
+        rule_apply(rule, &b, 4);
         b.n = 1;
         row[0] = apart;
-        rule->apply(&b);
+        rule_apply(rule, &b, 4);
         sum[0] = g[1];
-        rule->apply(&b);
+        rule_apply(rule, &b, 4);
         assert_memory_equal(together, apart, sizeof(apart));
     }
 }
@@ -231,7 +286,7 @@ static void adagrad_zero_gradient_changes_nothing(void **state)
     float row[4] = {1.5f, 2.0f, 0, 0}, g[2] = {0, -4};
     void *rows[1] = {row};
     const void *sums[1] = {g};
-    struct rule_batch b = {1, rows, sums, 2, MLT_F32, 1, {0.25f, 0}, NULL};
+    struct rule_batch b = {1, rows, sums, 2, MLT_F32, 1, {0.25f, 0, 0}, NULL};
 
     (void)state;
     rule_find("adagrad")->apply(&b);
@@ -250,8 +305,8 @@ static void rule_zero_gradient_changes_nothing(void **state)
         void *rows[1] = {row};
         const void *sums[1] = {g};
         const struct rule_ops *rule = rule_at(i);
-        struct rule_batch b = {1,       rows,           sums,          2,
-                               MLT_F32, rule->slots(0), {0.25f, 0.9f}, NULL};
+        struct rule_batch b = {
+            1, rows, sums, 2, MLT_F32, rule->slots(0), {0.25f, 0.9f, 0}, NULL};
 
         for (int step = 0; step < 3; step++)
             rule->apply(&b);
@@ -273,7 +328,8 @@ static void adam_first_step_is_the_learning_rate(void **state)
         float row[5] = {0};
         void *rows[1] = {row};
         const void *sums[1] = {g};
-        struct rule_batch b = {1, rows, sums, 1, MLT_F32, 2, {0.25f, 0}, NULL};
+        struct rule_batch b = {1,       rows, sums,          1,
+                               MLT_F32, 2,    {0.25f, 0, 0}, NULL};
 
         rule_find("adam")->apply(&b);
         assert_near(row[0], g[0] < 0 ? 0.25 : -0.25);
@@ -288,7 +344,7 @@ static void rule_add_other_types_are_exact(void **state)
     double x[2] = {1, 1e300}, y[2] = {1e-15, 1e300};
     void *row[1] = {a};
     const void *sum[1] = {d};
-    struct rule_batch b = {1, row, sum, 3, MLT_I32, 0, {0, 0}, NULL};
+    struct rule_batch b = {1, row, sum, 3, MLT_I32, 0, {0, 0, 0}, NULL};
 
     (void)state;
     rule_find("add")->apply(&b);
@@ -338,6 +394,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rule_any_width_equals_plain_reference),
+        cmocka_unit_test(adam_with_decay_is_adamw),
+        cmocka_unit_test(rule_decay_touches_its_values_alone),
         cmocka_unit_test(rule_row_twice_in_batch_equals_two_calls),
         cmocka_unit_test(adagrad_zero_gradient_changes_nothing),
         cmocka_unit_test(rule_zero_gradient_changes_nothing),

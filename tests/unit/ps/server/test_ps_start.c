@@ -52,6 +52,9 @@ static void ps_wrong_options_are_refused_by_name(void **state)
     o.momentum = 1;
     refused(o, ERR_INVAL, "momentum 1");
     o = opt;
+    o.weight_decay = -0.1;
+    refused(o, ERR_INVAL, "weight decay -0.1");
+    o = opt;
     o.staleness = PS_STALENESS_MAX + 1;
     refused(o, ERR_INVAL, "staleness");
     o = opt;

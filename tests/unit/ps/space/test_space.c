@@ -464,7 +464,7 @@ static void apply_plain(const struct space_update *u, const struct table *t,
                                        .params = u->params,
                                        .seen = seen ? &before : NULL};
 
-        u->rule->apply(&one);
+        rule_apply(u->rule, &one, u->undecayed);
     }
 }
 
@@ -483,7 +483,7 @@ static void check_close(const struct bed *b, const struct space_update *u,
 
 /* Three updates of one table by @rule, with and without an index. */
 static void check_rule(struct bed *b, const struct rule_ops *rule,
-                       uint32_t width, unsigned flags, bool late)
+                       uint32_t width, unsigned flags, bool late, float decay)
 {
     unsigned slots = rule->slots(flags);
     uint32_t row = width * (1 + slots) + rule->tail;
@@ -496,7 +496,8 @@ static void check_rule(struct bed *b, const struct rule_ops *rule,
                              .type = MLT_F32,
                              .width = width,
                              .slots = slots,
-                             .params = {0.05f, 0.9f},
+                             .params = {0.05f, 0.9f, decay},
+                             .undecayed = width / 3,
                              .n = ROWS,
                              .sum = at,
                              .seen = late ? old : NULL};
@@ -540,13 +541,13 @@ static void check_rules(struct bed *b)
         return;
     for (size_t i = 0; (rule = rule_at(i)); i++)
         for (size_t j = 0; j < sizeof(widths) / sizeof(*widths); j++) {
-            check_rule(b, rule, widths[j], 0, false);
-            check_rule(b, rule, widths[j], MLT_NO_MOMENTUM, rule->revises);
+            check_rule(b, rule, widths[j], 0, false, 0.5f);
+            check_rule(b, rule, widths[j], MLT_NO_MOMENTUM, rule->revises, 0);
         }
 }
 
 /* Every rule gives in a space what it gives on the host, for narrow and wide
- * rows, with slots and without, and where gradients come late. */
+ * rows, with slots and without, with decay, and where gradients come late. */
 static void test_rules(void **state)
 {
     (void)state;

@@ -101,6 +101,7 @@ static int open_node(struct node *n)
     opt.staleness = c->staleness;
     opt.learning_rate = 0.1;
     opt.momentum = 0.5;
+    opt.weight_decay = 0.25;
     opt.nodes = c->nodes;
     opt.node = n->number;
     opt.meet = c->folder;
@@ -765,6 +766,11 @@ static void other_momentum(struct mlt_ps_options *opt)
     opt->momentum = 0;
 }
 
+static void other_decay(struct mlt_ps_options *opt)
+{
+    opt->weight_decay = 0;
+}
+
 static void other_staleness(struct mlt_ps_options *opt)
 {
     opt->staleness = 3;
@@ -794,7 +800,8 @@ static void comm_other_options_are_refused(void **state)
         {"bsp", "another use of access", placing},
         {"bsp", "another learning rate", other_rate},
         {"bsp", "another learning rate, momentum", other_momentum},
-        {"ssp", "momentum or staleness", other_staleness},
+        {"bsp", "momentum, weight decay", other_decay},
+        {"ssp", "weight decay or staleness", other_staleness},
         {"bsp", "workers, this one", other_workers},
         {"bsp", "other tables", other_rule},
     };
@@ -977,7 +984,7 @@ static void comm_other_version_is_refused(void **state)
     run_cluster(&c);
     expect_codes(&c, ERR_NODE);
     assert_non_null(
-        strstr(c.node[0].error.text, "node 1: frame of version 7, expected 6"));
+        strstr(c.node[0].error.text, "node 1: frame of version 8, expected 7"));
 }
 
 /* To node 0: rubbish, a frame cut off, one of another run, one of nobody. */
