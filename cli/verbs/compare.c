@@ -46,6 +46,7 @@ struct compare {
     char json_path[FILE_PATH_MAX], csv_path[FILE_PATH_MAX];
     int signal_fd, signal; /* the first that came; 0: none */
     size_t made, whole;    /* runs */
+    size_t unread;         /* of them */
 };
 
 /* ---- arguments ----------------------------------------------------------- */
@@ -317,6 +318,8 @@ static void take_target(struct comparison *t, struct comparison_run *r,
         }
 }
 
+/* A run whose records cannot be read counts in no figure: what its metric is,
+ * and when it reached the target, is not known. */
 static void look_into_journal(struct compare *c, struct comparison_run *r)
 {
     char path[FILE_PATH_MAX];
@@ -331,7 +334,9 @@ static void look_into_journal(struct compare *c, struct comparison_run *r)
         take_target(&c->table, r, &run.history);
         replayed_deinit(&run);
     } else {
-        console_error("%s", f.text);
+        console_error("run %s is left out: %s", r->run, f.text);
+        r->whole = false;
+        c->unread++;
     }
     journal_close(j);
 }
@@ -450,6 +455,8 @@ static int run_all(struct compare *c)
             if (c->signal)
                 return EXIT_SIGNAL + c->signal;
         }
+    if (c->unread)
+        return EXIT_IO;
     /* Some rows may have failed: they say so. */
     return c->whole > 0 ? EXIT_DONE : EXIT_RUN_FAILED;
 }

@@ -104,12 +104,21 @@ CALLS = {
     "Listed": {"alloc": 2100},
     "Shown": {"alloc": 4400},
     "Exported": {"alloc": 1600, "write": 3},
+    "Noted": {"write": 20, "rename": 1},
+    "Tokens": {"alloc": 97, "write": 2},
+    "Generated": {"write": 1, "sync": 2},
+    "Watched": {"alloc": 8400},
+    "Opened": {"open": 2},
+    "Compared": {"write": 10},
+    "Far": {"write": 170},
+    "NodeAfar": {"rename": 8},
     "Upload": {"alloc": 15000, "write": 47, "rename": 9, "sync": 27},
 }
 # Points that once found something, and are as quick as any.
 ONCE_FOUND = {"RunNode": [("map", 3, "once")],
               "ServiceItself": [("sync", 27, "always")],
-              "Eval": [("alloc", 4517, "once")]}
+              "Eval": [("alloc", 4517, "once")],
+              "Compared": [("open", 4, "once")]}
 # What the C++ runtime and libzmq say as they give up.
 ABORTS = re.compile(r"bad_alloc|terminate called recursively|OUT OF MEMORY"
                     r"|Out of memory|Cannot allocate|without an active exception|\(src/thread\.cpp:\d+\)",
