@@ -71,6 +71,9 @@
       "both end, and are started again")                                       \
     X(NODES_BACK, 15000, "the same over tcp, and what was lost on the way",    \
       "both end, and are started again")                                       \
+    X(NODES_RING, 30000,                                                       \
+      "the offer of a ring of two nodes on one host, and its answer",          \
+      "their frames go through sockets")                                       \
     X(NODES_BEAT, 5000,                                                        \
       "a sign of life over tcp: an answer to who listens, the kernel's for "   \
       "who connected",                                                         \

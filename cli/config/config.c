@@ -187,6 +187,18 @@ static void forget_ps(struct config_parse *p)
     json_object_del(p->root, "ps");
 }
 
+enum { RING_BYTES_MIN = 64 << 10 };
+
+static void check_rings(struct config_parse *p)
+{
+    uint64_t bytes = count_at(p, "/ps/ring_bytes", 0);
+
+    if (bytes > 0 && bytes < RING_BYTES_MIN)
+        problems_add(p->problems, "/ps/ring_bytes",
+                     json_at(p->root, "/ps/ring_bytes"),
+                     "0 for none, or 65536 at least");
+}
+
 static void read_text(struct config_parse *p)
 {
     const json_t *name = json_at(p->root, "/name");
@@ -204,6 +216,7 @@ static void read_text(struct config_parse *p)
     if (c->nodes == 1 && c->priority && strcmp(c->priority, "relative") != 0)
         problems_warn(p->problems, "/ps/priority",
                       "acts between nodes only; there is one");
+    check_rings(p);
     c->float16 = json_is_true(json_at(p->root, "/ps/float16"));
     if (c->float16 && c->nodes == 1)
         problems_warn(p->problems, "/ps/float16",

@@ -131,6 +131,15 @@ static const struct config_field fields[] = {
      .fallback = "\"relative\"",
      .choices = "random|round_robin|absolute|relative",
      .help = "which rows leave early, within the budget bandwidth_mbps"},
+    {.path = "ps.ring_bytes",
+     .type = CONFIG_INT,
+     .fallback = "1048576",
+     .min = 0,
+     .max = 64 << 20,
+     .unit = "bytes",
+     .help =
+         "memory that each two nodes of one machine share, a direction, and "
+         "talk through, 65536 at least; 0: they talk through sockets"},
     {.path = "tunables",
      .type = CONFIG_ANY,
      .schema = "{\"anyOf\": [{\"type\": \"object\"}, {\"enum\": [\"auto\"]}]}",

@@ -147,6 +147,24 @@ static const char *where_nodes_run(const struct run_config *c)
     return "on this machine";
 }
 
+/* How nodes talk that the tuner starts on its own machine; elsewhere they do so
+ * over tcp. A program's own server decides for itself. */
+static void print_rings(const struct run_config *c)
+{
+    const json_t *launcher = json_at(c->effective, "/cluster/launcher");
+    int64_t bytes = json_integer_value(json_at(c->effective, "/ps/ring_bytes"));
+
+    if (c->nodes == 1 || config_is_program(c) ||
+        (json_is_string(launcher) &&
+         strcmp(json_string_value(launcher), "local") != 0))
+        return;
+    if (bytes > 0)
+        printf("          frames between nodes through rings of %lld KiB\n",
+               (long long)(bytes >> 10));
+    else
+        printf("          frames between nodes through sockets\n");
+}
+
 int plan_print(const struct run_config *c, bool json)
 {
     const char *data =
@@ -168,6 +186,7 @@ int plan_print(const struct run_config *c, bool json)
     printf("cluster   %u node%s, %u worker%s%s, %s\n", c->nodes,
            c->nodes == 1 ? "" : "s", c->workers, c->workers == 1 ? "" : "s",
            c->nodes == 1 ? "" : " each", where_nodes_run(c));
+    print_rings(c);
     if (!config_is_program(c))
         printf("ps        rule %s%s%s, consistency %s%s%s\n",
                c->update_rule->name, c->rule ? " of your own: " : "",

@@ -88,6 +88,29 @@ static bool listen_outside(struct node_options *o, char out[64])
     return true;
 }
 
+/* What the command line leaves out: as programs of users' own are told it. */
+static void ask_environment(struct node_options *o, struct option_uint *number)
+{
+    const char *told = getenv("MLTUNE_NODE");
+
+    if (o->endpoint)
+        return;
+    o->endpoint = getenv("MLTUNE_TUNER");
+    o->meet = o->meet ? o->meet : getenv("MLTUNE_MEET");
+    if (told && !number->given)
+        number->value = strtoul(told, NULL, 10);
+}
+
+/* The key comes by standard input. A scheduler's warning is the tuner's to
+ * take; a shell between starts nodes with signals of its own. */
+static bool tether(struct node_options *o, char listen[64])
+{
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGXCPU, SIG_IGN);
+    return setenv("MLTUNE_KEY_FILE", "-", 1) == 0 &&
+           unsetenv("MLTUNE_KEY") == 0 && listen_outside(o, listen);
+}
+
 int verb_node(int argc, char **argv)
 {
     struct node_options o = {0};
@@ -128,19 +151,11 @@ int verb_node(int argc, char **argv)
         .option = options,
     };
     struct operands operands;
-    const char *told;
     int code = options_parse(&usage, argc, argv, &operands);
 
     if (code != OPTIONS_GO_ON)
         return code;
-    /* As programs of users' own are told. */
-    if (!o.endpoint) {
-        o.endpoint = getenv("MLTUNE_TUNER");
-        o.meet = o.meet ? o.meet : getenv("MLTUNE_MEET");
-        told = getenv("MLTUNE_NODE");
-        if (told && !number.given)
-            number.value = strtoul(told, NULL, 10);
-    }
+    ask_environment(&o, &number);
     if (!o.endpoint || number.value > UINT32_MAX) {
         console_error(o.endpoint ? "--node: that number is too large"
                                  : "node: --tuner ENDPOINT is missing");
@@ -149,15 +164,7 @@ int verb_node(int argc, char **argv)
     o.node = (uint32_t)number.value;
     if (!is_alike(&e))
         return EXIT_CONFIG;
-    /* A scheduler's warning is the tuner's to take; a shell between starts
-     * nodes with signals of its own. */
-    if (o.tethered) {
-        signal(SIGUSR1, SIG_IGN);
-        signal(SIGXCPU, SIG_IGN);
-    }
-    if (o.tethered &&
-        (setenv("MLTUNE_KEY_FILE", "-", 1) != 0 ||
-         unsetenv("MLTUNE_KEY") != 0 || !listen_outside(&o, listen)))
+    if (o.tethered && !tether(&o, listen))
         return EXIT_RUN_FAILED;
     return serve(&o);
 }

@@ -102,11 +102,16 @@ struct mlt_ps_options {
     const char *priority;  /* these first: "random", "round_robin", "absolute",
                             * "relative" (default, also for NULL) */
     double weight_decay;   /* default 0; >= 0: mlt_ps_set_weight_decay */
+    int64_t ring_bytes;    /* nodes that meet in a folder and listen nowhere are
+                            * on one machine, and talk through memory that each
+                            * two share: so much a direction, 64 KiB to 64 MiB;
+                            * 0: 1 MiB; -1: none, they talk through sockets. Of
+                            * two nodes the higher number's counts */
 };
 #define MLT_PS_OPTIONS                                                         \
     {                                                                          \
         sizeof(struct mlt_ps_options), 0, 0, "bsp", 0, "sgd", 0.01, 0.0, 1, 0, \
-            0, NULL, NULL, 0, 0, "gather", 0.0, NULL, 0.0                      \
+            0, NULL, NULL, 0, 0, "gather", 0.0, NULL, 0.0, 0                   \
     }
 
 /* Errors: EINVAL-like code for an unknown name or a value out of range (@err

@@ -12,6 +12,7 @@
 #include "ps/node/model_plugin_io.h"
 #include "ps/node/rule_plugin_io.h"
 #include "ps/rows/consistency.h"
+#include "ps/server/shape.h"
 
 #include <assert.h>
 #include <math.h>
@@ -114,6 +115,16 @@ static enum err memory_left(uint64_t bytes, uint64_t data_bytes, uint64_t *out,
                          (double)bytes / 1048576, (double)data_bytes / 1048576);
     *out = bytes ? bytes - data_bytes : 0;
     return ERR_OK;
+}
+
+/* As mlt_ps_options has it. */
+static int64_t ring_bytes(const json_t *config)
+{
+    const json_t *value = json_at(config, "/ps/ring_bytes");
+    int64_t bytes =
+        json_is_integer(value) ? json_integer_value(value) : SHAPE_RING_BYTES;
+
+    return bytes > 0 ? bytes : -1;
 }
 
 static const char *text_at(const json_t *config, const char *pointer,
@@ -242,6 +253,7 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     opt.bandwidth_mbps = h->facts.defaults.bandwidth_mbps;
     opt.priority = text_at(c->config, "/ps/priority", "relative");
     opt.access = text_at(c->config, "/ps/access", "gather");
+    opt.ring_bytes = ring_bytes(c->config);
     code = mlt_ps_new(&opt, &h->ps, &e);
     if (code)
         return host_take_error(code, &e, "parameter server", f);

@@ -47,6 +47,10 @@ void runtime_back(struct mlt_worker *w);
 uint32_t runtime_ticket(struct mlt_ps *ps);
 void runtime_wait(struct mlt_worker *w, uint32_t ticket);
 void runtime_progress(struct mlt_ps *ps);
+/* The same for a worker that has waited otherwise since @begin_ns
+ * (clock_monotonic); and where what it waited for came meanwhile. */
+void runtime_wait_on(struct mlt_worker *w, uint32_t ticket, int64_t begin_ns);
+void runtime_waited(struct mlt_worker *w, int64_t begin_ns);
 
 /* A clock of @w has ended, without barriers: the mean of its work times
  * (w->task_s), waits left out, has one more. */

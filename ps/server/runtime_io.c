@@ -58,9 +58,9 @@ int runtime_failed(const struct mlt_ps *ps)
     return atomic_load_explicit(&ps->runtime->failed, memory_order_acquire);
 }
 
-static void waited(struct mlt_worker *w, time_ns begin)
+void runtime_waited(struct mlt_worker *w, int64_t begin_ns)
 {
-    uint64_t ns = (uint64_t)(clock_monotonic() - begin);
+    uint64_t ns = (uint64_t)(clock_monotonic() - begin_ns);
 
     w->counters.wait_ns += ns;
     w->spin_ns = park_next_spin(w->spin_ns, ns);
@@ -114,7 +114,7 @@ static int meet(struct mlt_worker *w, bool cancelable)
     }
     begin = clock_monotonic();
     err = meeting_wait(w, round, cancelable);
-    waited(w, begin);
+    runtime_waited(w, begin);
     return err;
 }
 
@@ -300,13 +300,15 @@ uint32_t runtime_ticket(struct mlt_ps *ps)
     return park_ticket(&ps->runtime->progress);
 }
 
+void runtime_wait_on(struct mlt_worker *w, uint32_t ticket, int64_t begin_ns)
+{
+    park_wait(&w->ps->runtime->progress, ticket, w->spin_ns);
+    runtime_waited(w, begin_ns);
+}
+
 void runtime_wait(struct mlt_worker *w, uint32_t ticket)
 {
-    struct runtime *r = w->ps->runtime;
-    time_ns begin = clock_monotonic();
-
-    park_wait(&r->progress, ticket, w->spin_ns);
-    waited(w, begin);
+    runtime_wait_on(w, ticket, clock_monotonic());
 }
 
 void runtime_progress(struct mlt_ps *ps)

@@ -68,6 +68,16 @@ static enum err take_access(struct mlt_ps *ps, const char *name)
     return ps->shape.gathers || strcmp(name, "off") == 0 ? ERR_OK : ERR_INVAL;
 }
 
+static enum err take_ring_bytes(struct mlt_ps *ps, int64_t bytes)
+{
+    if (bytes < -1 || bytes > SHAPE_RING_BYTES_MAX ||
+        (bytes > 0 && bytes < SHAPE_RING_BYTES_MIN))
+        return ERR_INVAL;
+    if (bytes >= 0)
+        ps->shape.ring_bytes = bytes ? (uint64_t)bytes : SHAPE_RING_BYTES;
+    return ERR_OK;
+}
+
 static enum err no_such_priority(const char *name, struct fault *f)
 {
     char names[96] = "";
@@ -110,6 +120,12 @@ static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
         opt->priority ? priority_find(opt->priority) : PRIORITY_RELATIVE;
     if (ps->shape.priority == PRIORITY_COUNT)
         return no_such_priority(opt->priority, f);
+    if (take_ring_bytes(ps, opt->ring_bytes))
+        return fault_set(f, ERR_INVAL,
+                         "rings of %lld bytes: expected -1 for none, 0 for %d, "
+                         "or %d to %d",
+                         (long long)opt->ring_bytes, SHAPE_RING_BYTES,
+                         SHAPE_RING_BYTES_MIN, SHAPE_RING_BYTES_MAX);
     if (!(ps->shape.meet_s >= 0))
         return fault_set(f, ERR_INVAL, "%g seconds to meet: expected >= 0",
                          ps->shape.meet_s);

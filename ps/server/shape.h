@@ -21,6 +21,13 @@
 
 struct mlt_worker;
 
+/* Of a ring to a node of the same host, one direction; by default. */
+enum {
+    SHAPE_RING_BYTES_MIN = 64 << 10,
+    SHAPE_RING_BYTES_MAX = 64 << 20,
+    SHAPE_RING_BYTES = 1 << 20
+};
+
 struct ps_shape {
     uint32_t node, nodes;
     unsigned workers;          /* of this node */
@@ -40,7 +47,8 @@ struct ps_shape {
     enum priority priority;
     char *meet, *listen; /* owned; NULL: one node; a Unix socket */
     double meet_s;
-    uint64_t rates; /* hash of those that act at the start */
+    uint64_t ring_bytes; /* to and from a node of this host; 0: none */
+    uint64_t rates;      /* hash of those that act at the start */
 };
 
 static inline const struct table *shape_table(const struct ps_shape *s,
@@ -111,6 +119,12 @@ static inline uint64_t shape_options(const struct ps_shape *s)
     all = alike_with(all, ALIKE_ACCESS,
                      (uint64_t)s->places << 1 | (uint64_t)s->gathers);
     return alike_with(all, ALIKE_RATES, s->rates);
+}
+
+/* Bytes of a ring, of one direction; 0: none, frames go through sockets. */
+static inline uint64_t shape_ring_bytes(const struct ps_shape *s)
+{
+    return s->ring_bytes;
 }
 
 /* Whether it remembers what each worker reads of @t. */

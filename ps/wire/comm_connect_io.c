@@ -267,6 +267,7 @@ static void watch_peer(struct comm *c, uint32_t node, time_ns now)
 
     while (next_event(p->monitor, &event))
         take_event(c, node, event, now);
+    comm_ring_watch(c, node, now);
     if (!c->running && !c->starting)
         return;
     if (p->was_connected && !p->connected && p->tcp && now >= p->ask_at)
@@ -313,6 +314,8 @@ long comm_watch_ms(const struct comm *c)
             least = sooner(least, reach_by(c) - now);
         if (p->gap_by)
             least = sooner(least, p->gap_by - now);
+        if (comm_ring_watch_at(c, i))
+            least = sooner(least, comm_ring_watch_at(c, i) - now);
         if (p->was_connected && !p->connected) {
             least = sooner(least, gone_at(p) - now);
             if (p->tcp)

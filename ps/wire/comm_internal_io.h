@@ -17,6 +17,7 @@
 #include "ps/server/runtime.h"
 #include "ps/wire/comm_io.h"
 #include "ps/wire/meet_io.h"
+#include "ps/wire/ring_io.h"
 
 #include <zmq.h>
 
@@ -42,6 +43,7 @@ enum {
     COMM_AGAIN_MS = DEADLINE_NODES_AGAIN_MS,
     COMM_BACK_MS = DEADLINE_NODES_BACK_MS,
     COMM_REACH_MS = DEADLINE_NODES_REACH_MS,
+    COMM_RING_MS = DEADLINE_NODES_RING_MS,
     COMM_ASK_MS =
         250 /* between two looks whether a lost one's port is closed */
 };
@@ -58,8 +60,26 @@ static inline uint64_t comm_way_bytes(uint32_t nodes)
 /* Why a frame changes nothing. */
 enum comm_ignored { COMM_MALFORMED, COMM_FOREIGN, COMM_REPLAYED, COMM_AHEAD };
 
+/* The rings of a pair of nodes: what this one knows of them. */
+struct comm_ring {
+    struct ring_pair pair; /* mapped: what comes by it is taken */
+    bool settled;          /* whether there is one is known */
+    bool leads;            /* frames leave by it, and by nothing else */
+    bool follows;          /* frames of before it have come: it is read */
+    bool unrung;           /* written to since the bell was looked at */
+    time_ns by;            /* settled by then; 0: not greeted yet */
+    time_ns again_at;      /* offered again then; 0: not */
+    struct ring_message message;
+    /* While room is waited for: 1 more than what the other had read then. */
+    _Atomic uint64_t full_at;
+    /* A frame of which a part has left. Owned. */
+    unsigned char *rest;
+    size_t rest_at, rest_n;
+};
+
 /* Another node. */
 struct comm_peer {
+    struct comm_ring ring;
     struct link link;
     struct manager_peer pace; /* while there is a budget */
     void *push, *monitor;     /* owned */
@@ -97,9 +117,12 @@ struct comm {
     void *context, *pull;     /* owned; the thread's once it runs */
     struct gate_keeper *gate; /* owned; NULL: strangers cannot connect */
     int wake_fd;              /* readable: the thread is to end */
+    int offers_fd;            /* where rings are offered; -1: nowhere */
+    char endpoint[MEET_ENDPOINT_MAX]; /* of pull */
+    uint64_t ring_bytes;              /* of a direction; 0: no rings */
     pthread_t thread;
     bool has_thread;
-    zmq_pollitem_t *item; /* [nodes + 2] the thread's */
+    zmq_pollitem_t *item; /* [2 nodes + 3] the thread's */
 
     pthread_mutex_t lock;   /* of everything below */
     struct comm_peer *peer; /* [nodes]; this node's is not used */
@@ -126,14 +149,18 @@ struct comm {
     struct ps_traffic traffic;
 
     struct manager manager;
-    bool early;        /* this slice's rows may leave before they have to */
-    bool suspended;    /* but row versions have no room */
-    uint32_t turn;     /* node that is sent a frame next; */
-    uint32_t own_turn; /* that a worker sends early rows to next */
-    bool refused;      /* something found no room since the last plan */
-    time_ns early_at;  /* what need not leave is looked at again */
-    time_ns wake_at;   /* when there may be room again; MANAGER_NEVER */
-    time_ns sleeps_to; /* the thread, unless something comes */
+    bool early;     /* this slice's rows may leave before they have to */
+    bool suspended; /* but row versions have no room */
+    bool unrung;    /* a ring was written to: others may have to be woken */
+    bool attended;  /* a worker that waits looks at the rings itself, */
+    unsigned attends_less; /* for so many times half as long */
+    unsigned mapped;       /* rings */
+    uint32_t turn;         /* node that is sent a frame next; */
+    uint32_t own_turn;     /* that a worker sends early rows to next */
+    bool refused;          /* something found no room since the last plan */
+    time_ns early_at;      /* what need not leave is looked at again */
+    time_ns wake_at;       /* when there may be room again; MANAGER_NEVER */
+    time_ns sleeps_to;     /* the thread, unless something comes */
 };
 
 static inline struct comm *comm_of(struct peers *p)
@@ -159,6 +186,9 @@ long comm_watch_ms(const struct comm *c);
 /* No descriptor of @p asks for its port any more. */
 void comm_stop_asking(struct comm_peer *p);
 
+/* Under the lock: a frame has come as bytes. */
+void comm_take_bytes(struct comm *c, const unsigned char *bytes, size_t n);
+
 /* Under the lock: does with a frame that has come what it says. */
 enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault);
 
@@ -174,6 +204,49 @@ void comm_release(struct comm *c, uint32_t node, uint64_t through);
 
 /* The thread looks anew. */
 void comm_wake(struct comm *c);
+
+/* ---- comm_ring_io.c: frames through shared memory, under the lock ---------
+ */
+
+/* Listens for offers, where nodes meet on one host. */
+void comm_ring_open(struct comm *c);
+/* No more offers: all that come are settled. */
+void comm_ring_close_offers(struct comm *c);
+void comm_ring_close(struct comm *c);
+
+/* Offers, answers, and what became of them, until all are settled; when to look
+ * again, in ns, or 0. */
+void comm_ring_watch(struct comm *c, uint32_t node, time_ns now);
+time_ns comm_ring_watch_at(const struct comm *c, uint32_t node);
+
+/* Descriptors that say that there is something. Returns how many. */
+int comm_ring_items(const struct comm *c, zmq_pollitem_t item[]);
+
+/* Whether a frame of at most @n bytes may leave for the node: true without a
+ * ring. Where not, the node wakes this one once it may. */
+bool comm_ring_may_send(struct comm *c, uint32_t node, size_t n);
+/* The frame in c->bytes[n] leaves by the ring, or begins to. */
+void comm_ring_send(struct comm *c, uint32_t node, size_t n);
+/* What has begun to leave goes on. */
+void comm_ring_go_on(struct comm *c);
+
+/* Takes what has come. */
+void comm_ring_receive(struct comm *c);
+
+/* Nobody here looks at the rings any more unless woken; true: there is
+ * something all the same. */
+bool comm_ring_sleep(struct comm *c);
+
+/* Wakes those that were written to and sleep. */
+void comm_ring_wake(struct comm *c);
+
+/* A worker waits for a change, and looks at the rings meanwhile: without a
+ * thread in between a frame is there at once. Lets the lock go and has it
+ * again. False: for too long nothing came. */
+bool comm_ring_attend(struct comm *c, struct mlt_worker *w, uint32_t ticket,
+                      time_ns begin);
+/* Its wait was so long all the same. */
+void comm_ring_waited(struct comm *c, time_ns waited);
 
 /* ---- comm_pace_io.c: the bandwidth budget ------------------------------- */
 
@@ -254,7 +327,15 @@ static inline void comm_lock(struct comm *c)
 
 static inline void comm_unlock(struct comm *c)
 {
+    if (c->unrung)
+        comm_ring_wake(c);
     pthread_mutex_unlock(&c->lock);
+}
+
+/* It has said all of itself and been told all. */
+static inline bool comm_has_greeted(const struct comm_peer *p)
+{
+    return p->hello && p->fits && !p->hello_due && !p->fits_due;
 }
 
 /* Whether all workers end each clock together (bsp). */

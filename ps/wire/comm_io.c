@@ -117,14 +117,16 @@ static enum err comm_open(struct mlt_ps *ps, const struct ps_shape *shape,
     c->peers.ops = &comm_peers;
     c->ps = ps;
     c->shape = shape;
-    c->wake_fd = -1;
+    c->wake_fd = c->offers_fd = -1;
     pthread_mutex_init(&c->lock, NULL);
     err = open_pull(c, f);
-    if (err)
+    if (err) {
         comm_close(&c->peers);
-    else
-        *out = &c->peers;
-    return err;
+        return err;
+    }
+    comm_ring_open(c);
+    *out = &c->peers;
+    return ERR_OK;
 }
 
 static void close_peers(struct comm *c)
@@ -177,6 +179,7 @@ static void comm_close(struct peers *p)
     struct comm *c = comm_of(p);
 
     stop_thread(c);
+    comm_ring_close(c);
     if (c->ignored > 1)
         log_event(LOG_WARN, "frames_ignored", "node=%u count=%llu",
                   c->shape->node, (unsigned long long)c->ignored);
@@ -257,6 +260,8 @@ static void comm_bytes(const struct ps_shape *shape, double touched,
         (uint64_t)shape->nodes * SHARD_READS_MAX * 32 + COMM_ROOM_BYTES;
     m->frames = 2 * (uint64_t)(shape->nodes - 1) *
                 (comm_way_bytes(shape->nodes) + COMM_ROOM_BYTES);
+    /* One to each, one from each: half of them is the other's. */
+    m->frames += (uint64_t)(shape->nodes - 1) * shape_ring_bytes(shape);
 }
 
 static enum err new_updates(struct comm *c)
@@ -345,7 +350,8 @@ static enum err new_cores(struct comm *c)
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* The receiving socket, the descriptor, and the monitors of all peers. */
+/* The receiving socket, the descriptor, the monitors of all peers, and what
+ * rings have. */
 static int poll_items(struct comm *c, zmq_pollitem_t *item)
 {
     int n = 2;
@@ -356,7 +362,7 @@ static int poll_items(struct comm *c, zmq_pollitem_t *item)
         if (c->peer[i].monitor)
             item[n++] = (zmq_pollitem_t){.socket = c->peer[i].monitor,
                                          .events = ZMQ_POLLIN};
-    return n;
+    return n + comm_ring_items(c, item + n);
 }
 
 /* Until a connection is to be looked at again or the budget has room. */
@@ -384,8 +390,13 @@ static void *thread_main(void *arg)
     uint64_t woken;
 
     while (!stop) {
-        int n = poll_items(c, c->item);
+        int n;
 
+        comm_lock(c);
+        if (comm_ring_sleep(c))
+            wait_ms = 0;
+        n = poll_items(c, c->item);
+        comm_unlock(c);
         zmq_poll(c->item, n, wait_ms);
         if (read(c->wake_fd, &woken, sizeof(woken)) < 0)
             assert(errno == EAGAIN || errno == EINTR);
@@ -405,7 +416,7 @@ static enum err start_thread(struct comm *c, struct fault *f)
 {
     int errnum;
 
-    c->item = mem_calloc(c->shape->nodes + 2, sizeof(*c->item));
+    c->item = mem_calloc(2 * (size_t)c->shape->nodes + 3, sizeof(*c->item));
     if (!c->item)
         return fault_set(f, ERR_NOMEM, "no memory to talk to other nodes");
     errnum = pthread_create(&c->thread, NULL, thread_main, c);
@@ -417,11 +428,10 @@ static enum err start_thread(struct comm *c, struct fault *f)
 
 /* ---- start --------------------------------------------------------------- */
 
-/* It has said all of itself and been told all: rows are placed from what went
- * both ways. */
-static bool has_greeted(const struct comm_peer *p)
+/* Rows are placed from what went both ways. */
+static bool is_ready(const struct comm_peer *p)
 {
-    return p->hello && p->fits && !p->hello_due && !p->fits_due;
+    return comm_has_greeted(p) && p->ring.settled;
 }
 
 static bool has_placed(const struct comm_peer *p)
@@ -587,10 +597,11 @@ static enum err comm_start(struct peers *p, uint32_t *fits, struct fault *f)
     if (!err)
         err = start_thread(c, f);
     if (!err)
-        err = wait_peers(c, has_greeted, f);
+        err = wait_peers(c, is_ready, f);
     if (!err)
         err = place_alike(c, f);
     comm_lock(c);
+    comm_ring_close_offers(c);
     c->starting = false;
     *fits = c->fits;
     comm_unlock(c);

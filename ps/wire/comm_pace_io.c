@@ -63,6 +63,9 @@ bool comm_may_send(struct comm *c, uint32_t node, bool ack)
     if (!ack &&
         (!link_open(&p->link) || p->way >= comm_way_bytes(c->shape->nodes)))
         return false;
+    if (!comm_ring_may_send(c, node,
+                            ack ? FRAME_FIXED_BYTES_MAX : comm_pace_room(c)))
+        return false;
     if (!manager_paces(&c->manager))
         return true;
     now = clock_monotonic();

@@ -203,7 +203,7 @@ static void take_malformed(struct comm *c, const unsigned char *bytes, size_t n,
 
 /* A frame of a peer that is next in order is the peer's word: where it cannot
  * be, the two do not understand each other, and going on could only hang. */
-static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
+void comm_take_bytes(struct comm *c, const unsigned char *bytes, size_t n)
 {
     struct fault fault = {0};
     struct link *l;
@@ -260,7 +260,7 @@ static bool receive_one(struct comm *c, zmq_msg_t *m)
     if (several)
         ignore(c, COMM_MALFORMED, "a message of several parts");
     else
-        take_frame(c, zmq_msg_data(m), zmq_msg_size(m));
+        comm_take_bytes(c, zmq_msg_data(m), zmq_msg_size(m));
     return true;
 }
 
@@ -275,8 +275,9 @@ void comm_receive(struct comm *c)
         more = receive_one(c, &m);
         zmq_msg_close(&m);
         if (!more)
-            return;
+            break;
     }
+    comm_ring_receive(c);
 }
 
 /* ---- frames that go ------------------------------------------------------ */
@@ -316,15 +317,14 @@ static void free_sent(void *bytes, void *hint)
 
 /* A large frame leaves in the buffer that it was made in; where there is no
  * memory for another buffer, as a copy. */
-void comm_send_bytes(struct comm *c, uint32_t node, size_t n, uint64_t number)
+static int send_message(struct comm *c, uint32_t node, size_t n,
+                        uint64_t number)
 {
     unsigned char *fresh = n >= COMM_COPY_BYTES ? mem_alloc(c->room) : NULL;
     struct comm_peer *p = &c->peer[node];
     zmq_msg_t m;
     int failed;
 
-    assert(n > 0 && n <= c->room);
-    assert(node != c->shape->node);
     if (fresh) {
         failed = zmq_msg_init_data(&m, c->bytes, n, free_sent, NULL);
         c->bytes = failed ? c->bytes : fresh;
@@ -337,7 +337,16 @@ void comm_send_bytes(struct comm *c, uint32_t node, size_t n, uint64_t number)
         failed = comm_keep(p, number, &m);
     if (!failed)
         failed = zmq_msg_send(&m, p->push, ZMQ_DONTWAIT) < 0;
-    if (failed) {
+    return failed;
+}
+
+void comm_send_bytes(struct comm *c, uint32_t node, size_t n, uint64_t number)
+{
+    assert(n > 0 && n <= c->room);
+    assert(node != c->shape->node);
+    if (c->peer[node].ring.leads) {
+        comm_ring_send(c, node, n);
+    } else if (send_message(c, node, n, number)) {
         comm_break(c, ERR_NODE, "cannot send to node %u: %s", node,
                    zmq_strerror(errno));
         return;
@@ -429,6 +438,7 @@ void comm_pump(struct comm *c)
 {
     bool moved;
 
+    comm_ring_go_on(c);
     do {
         /* A node's failure came before its last word, with which this node's
          * run may be over. */

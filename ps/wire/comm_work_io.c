@@ -16,10 +16,16 @@ enum {
 void comm_wait_change(struct comm *c, struct mlt_worker *w)
 {
     uint32_t ticket = runtime_ticket(c->ps);
+    int64_t begin = clock_monotonic();
+    bool attends = c->mapped && !c->attended;
 
+    if (attends && comm_ring_attend(c, w, ticket, begin))
+        return;
     comm_unlock(c);
-    runtime_wait(w, ticket);
+    runtime_wait_on(w, ticket, begin);
     comm_lock(c);
+    if (attends)
+        comm_ring_waited(c, clock_monotonic() - begin);
 }
 
 void comm_say(struct comm *c)

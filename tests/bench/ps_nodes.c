@@ -1,14 +1,17 @@
-/* The parameter server between two node processes, each measurement beside bare
- * ZeroMQ sockets between the same two processes, round by round. */
+/* The parameter server between node processes, each measurement beside bare
+ * ZeroMQ sockets and a bare ring between the same two processes, round by
+ * round. */
 #include "tests/bench/ps_nodes.h"
 #include "base/clock_io.h"
 #include "base/mem.h"
 #include "mltune/ps.h"
+#include "ps/wire/ring.h"
 #include "tests/bench/bench.h"
 
 #include <zmq.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +26,10 @@ enum {
     ROW_BYTES = 64,
     ROWS = 1 << 16, /* of a node, updated in a clock */
     ROW_CLOCKS = 16,
-    READS = 2000, /* a round */
-    SERVER = 0,   /* the node that has the rows, and measures */
+    READS = 2000,  /* a round */
+    CLOCKS = 2000, /* a round, of a tiny model */
+    RING_BYTES = 1 << 20,
+    SERVER = 0, /* the node that has the rows, and measures */
     CLIENT = 1
 };
 
@@ -33,12 +38,15 @@ struct common {
     pthread_barrier_t start;
     char endpoint[256]; /* of the peer's socket */
     double read_s;      /* measured by the client */
+    double clock_s;
+    struct ring_shared ring; /* from the client to the server */
+    unsigned char bytes[RING_BYTES];
 };
 
 struct side {
     struct common *common;
-    unsigned node;
-    const char *transport; /* "ipc" or "tcp" */
+    unsigned node, nodes;
+    const char *transport; /* "ring", "ipc" or "tcp" */
     char folder[64];
     struct mlt_ps *ps;
     void *context, *socket;
@@ -63,10 +71,10 @@ static void open_peer(struct side *s, int server_kind, int client_kind)
         zmq_socket(s->context, s->node == SERVER ? server_kind : client_kind);
     zmq_setsockopt(s->socket, ZMQ_SNDHWM, &none, sizeof(none));
     zmq_setsockopt(s->socket, ZMQ_RCVHWM, &none, sizeof(none));
-    if (strcmp(s->transport, "ipc") == 0)
-        snprintf(endpoint, sizeof(endpoint), "ipc://%s/peer", s->folder);
-    else
+    if (strcmp(s->transport, "tcp") == 0)
         snprintf(endpoint, sizeof(endpoint), "tcp://127.0.0.1:*");
+    else
+        snprintf(endpoint, sizeof(endpoint), "ipc://%s/peer", s->folder);
     if (s->node == SERVER) {
         bench_must(zmq_bind(s->socket, endpoint) == 0, "bind");
         zmq_getsockopt(s->socket, ZMQ_LAST_ENDPOINT, s->common->endpoint,
@@ -132,6 +140,32 @@ static double copy_blocks(struct side *s, int n)
     return (double)(clock_monotonic() - start) * 1e-9;
 }
 
+/* The same through a ring; who has to wait lets others have its processor. */
+static double ring_blocks(struct side *s, int n)
+{
+    struct ring_shared *shared = &s->common->ring;
+    const size_t all = (size_t)n * BLOCK_BYTES;
+    struct ring r;
+    time_ns start;
+
+    wait_both(s);
+    if (s->node == SERVER)
+        memset(shared, 0, sizeof(*shared));
+    ring_init(&r, shared, s->common->bytes, RING_BYTES);
+    wait_both(s);
+    start = clock_monotonic();
+    for (size_t at = 0; at < all;) {
+        size_t in = at % BLOCK_BYTES, left = BLOCK_BYTES - in;
+        size_t moved = s->node == CLIENT ? ring_write(&r, s->block + in, left)
+                                         : ring_read(&r, s->block + in, left);
+
+        at += moved;
+        if (!moved)
+            sched_yield();
+    }
+    return (double)(clock_monotonic() - start) * 1e-9;
+}
+
 static double ping_pong(struct side *s, int n)
 {
     char row[ROW_BYTES] = {0};
@@ -168,10 +202,11 @@ static void open_ps(struct side *s, const char *model, uint64_t rows,
     opt.workers = 1;
     opt.consistency = model;
     opt.memory_limit = (uint64_t)1 << 30;
-    opt.nodes = 2;
+    opt.nodes = s->nodes;
     opt.node = s->node;
     opt.meet = s->folder;
-    opt.listen = strcmp(s->transport, "ipc") == 0 ? NULL : "tcp://127.0.0.1:*";
+    opt.listen = strcmp(s->transport, "tcp") == 0 ? "tcp://127.0.0.1:*" : NULL;
+    opt.ring_bytes = strcmp(s->transport, "ring") == 0 ? 0 : -1;
     opt.access = "off"; /* rows are read one by one: none is foreseen */
     ok = mlt_ps_new(&opt, &s->ps, &err) == 0 &&
          mlt_ps_table(s->ps, &table, &index, &err) == 0 &&
@@ -249,17 +284,34 @@ static int read_rows(struct mlt_worker *w, void *arg)
     return 0;
 }
 
+/* A clock in which each worker reads one row and updates it. */
+static int tick(struct mlt_worker *w, void *arg)
+{
+    const struct side *s = arg;
+    time_ns start = clock_monotonic();
+    int err = 0;
+
+    for (int k = 0; k < CLOCKS && !err; k++) {
+        if (!mlt_get_row(w, 0, 0))
+            return 1;
+        mlt_inc_row(w, 0, 0, s->block);
+        err = mlt_clock(w);
+    }
+    if (s->node == SERVER)
+        s->common->clock_s = (double)(clock_monotonic() - start) * 1e-9;
+    return err;
+}
+
 /* ---- two processes ------------------------------------------------------- */
 
 typedef void measurement(struct side *s);
 
-/* Runs @measure in two processes; this one is the server. */
-static void in_both(const char *transport, measurement *measure)
+/* Runs @measure in so many processes; this one is the server. */
+static void in_all(const char *transport, unsigned nodes, measurement *measure)
 {
-    struct side s = {.node = SERVER, .transport = transport};
+    struct side s = {.node = SERVER, .nodes = nodes, .transport = transport};
     pthread_barrierattr_t shared;
     int status;
-    pid_t pid;
 
     s.common = mmap(NULL, sizeof(*s.common), PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -270,20 +322,28 @@ static void in_both(const char *transport, measurement *measure)
     bench_must(mkdtemp(s.folder) != NULL, "make a folder");
     pthread_barrierattr_init(&shared);
     pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
-    pthread_barrier_init(&s.common->start, &shared, 2);
-    pid = fork();
-    bench_must(pid >= 0, "fork");
-    if (pid == 0) {
-        s.node = CLIENT;
-        measure(&s);
-        _exit(0);
+    pthread_barrier_init(&s.common->start, &shared, nodes);
+    for (unsigned i = CLIENT; i < nodes; i++) {
+        pid_t pid = fork();
+
+        bench_must(pid >= 0, "fork");
+        if (pid == 0) {
+            s.node = i;
+            measure(&s);
+            _exit(0);
+        }
     }
     measure(&s);
-    bench_must(waitpid(pid, &status, 0) == pid && status == 0,
-               "the other node");
+    for (unsigned i = CLIENT; i < nodes; i++)
+        bench_must(wait(&status) > 0 && status == 0, "another node");
     bench_must(rmdir(s.folder) == 0, "remove the folder");
     munmap(s.common, sizeof(*s.common));
     mem_free(s.block);
+}
+
+static void in_both(const char *transport, measurement *measure)
+{
+    in_all(transport, 2, measure);
 }
 
 /* Bytes per second, in GB/s, of @work beside blocks streamed and copied. */
@@ -293,6 +353,7 @@ static void measure_blocks(struct side *s, const char *op, const char *model,
     const int blocks = BLOCKS * DENSE_CLOCKS;
     const double bytes = (double)blocks * BLOCK_BYTES;
     struct bench_series ours = {.n = 0}, bare = {.n = 0}, copied = {.n = 0};
+    struct bench_series ring = {.n = 0};
     char params[96];
 
     open_ps(s, model, 2 * (uint64_t)BLOCKS, BLOCK_BYTES / sizeof(float));
@@ -303,6 +364,7 @@ static void measure_blocks(struct side *s, const char *op, const char *model,
         bench_add(&bare, bytes * 1e-9 / stream_blocks(s, blocks));
         bench_add(&ours, bytes * 1e-9 / run_ps(s, work));
         bench_add(&copied, bytes * 1e-9 / copy_blocks(s, blocks));
+        bench_add(&ring, bytes * 1e-9 / ring_blocks(s, blocks));
     }
     snprintf(params, sizeof(params),
              "nodes=2 op=%s transport=%s block_bytes=%d", op, s->transport,
@@ -311,6 +373,8 @@ static void measure_blocks(struct side *s, const char *op, const char *model,
         bench_print("ps_dense", params, &ours, "GB/s");
         bench_print_ratio("ps_dense", params, "zmq", &ours, &bare, 0);
         bench_print_ratio("ps_dense", params, "zmq_copied", &ours, &copied, 0);
+        bench_print("ps_dense", params, &ring, "GB/s_ring");
+        bench_print_ratio("ps_dense", params, "ring", &ours, &ring, 0);
     }
     close_peer(s);
     mlt_ps_free(s->ps);
@@ -380,11 +444,32 @@ static void measure_reads(struct side *s)
     mlt_ps_free(s->ps);
 }
 
+static void measure_clocks(struct side *s)
+{
+    struct bench_series ours = {.n = 0};
+    char params[96];
+
+    open_ps(s, "bsp", s->nodes, ROW_BYTES / sizeof(float));
+    run_ps(s, tick);
+    for (size_t r = 0; r < bench_rounds(); r++) {
+        run_ps(s, tick);
+        bench_add(&ours, s->common->clock_s * 1e6 / CLOCKS);
+    }
+    snprintf(params, sizeof(params),
+             "nodes=%u op=clock transport=%s row_bytes=%d consistency=bsp",
+             s->nodes, s->transport, ROW_BYTES);
+    if (s->node == SERVER)
+        bench_print("ps_clock", params, &ours, "us");
+    mlt_ps_free(s->ps);
+}
+
 void bench_ps_nodes(void)
 {
-    static const char *const transport[] = {"ipc", "tcp"};
+    static const char *const transport[] = {"ring", "ipc", "tcp"};
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
+        in_all(transport[i], 2, measure_clocks);
+        in_all(transport[i], 4, measure_clocks);
         in_both(transport[i], measure_push);
         in_both(transport[i], measure_pull);
         in_both(transport[i], measure_updates_async);

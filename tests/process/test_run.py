@@ -497,6 +497,10 @@ class Refused(Case):
         done = self.run_config(config, "--dry-run")
         self.assert_code(done, 0)
         self.assertIn("samples", done.out)
+        self.assertIn("frames between nodes through rings of 1024 KiB",
+                      done.out)
+        done = self.run_config(config, "--dry-run", "--set", "ps.ring_bytes=0")
+        self.assertIn("frames between nodes through sockets", done.out)
         self.assertEqual(json.loads(self.run_config(
             config, "--dry-run", "--json").out)["cluster"]["nodes"], 3)
 

@@ -93,7 +93,8 @@ class _Options(ctypes.Structure):
                 ("access", ctypes.c_char_p),
                 ("bandwidth_mbps", ctypes.c_double),
                 ("priority", ctypes.c_char_p),
-                ("weight_decay", ctypes.c_double)]
+                ("weight_decay", ctypes.c_double),
+                ("ring_bytes", ctypes.c_int64)]
 
 
 class _TableOptions(ctypes.Structure):
@@ -587,14 +588,16 @@ class Server:
                  listen: Optional[str] = None, meet_s: float = 0.0,
                  float16: bool = False, access: Optional[str] = None,
                  bandwidth_mbps: float = 0.0, priority: Optional[str] = None,
-                 weight_decay: float = 0.0):
+                 weight_decay: float = 0.0,
+                 ring_bytes: int = 0):
         lib = _library()
         options = _Options(
             ctypes.sizeof(_Options), workers, memory_limit,
             _text(consistency), staleness, _text(update_rule), learning_rate,
             momentum, seed, nodes, node, _text(meet), _text(listen), meet_s,
             int(float16), _text(access), bandwidth_mbps, _text(priority),
-            weight_decay)
+            weight_decay,
+            ring_bytes)
         error, pointer = _Error(), _P()
         _told(lib.mlt_ps_new(options, pointer, error), error)
         self._handle: Any = _Handle(pointer.value or 0)

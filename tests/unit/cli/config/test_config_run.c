@@ -526,6 +526,9 @@ static void config_refusals_say_what_is_possible(void **state)
     expect_problem("{" TOY ", \"cluster\": {\"workers\": 2}, \"ps\": "
                    "{\"consistency\": {\"barrier\": {\"k\": 3}}}}",
                    "/ps/consistency/barrier/k: expected at most the 2 workers");
+    expect_problem("{" TOY ", \"ps\": {\"ring_bytes\": 65535}}",
+                   "/ps/ring_bytes: expected 0 for none, or 65536 at least, "
+                   "found 65535");
     expect_problem("{" TOY ", \"cluster\": {\"launcher\": \"pigeon\"}}",
                    "expected one of \"local\", \"ssh\", \"slurm\", \"mpi\"");
     expect_problem("{" TOY ", \"cluster\": {\"workers\": 0}}", "from 1 to 256");

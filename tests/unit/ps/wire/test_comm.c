@@ -43,6 +43,7 @@ struct cluster {
     double meet_s;
     bool add;         /* weights are summed, not stepped */
     unsigned odd_one; /* node that declares another table; 0: none */
+    bool no_rings;    /* frames go through sockets */
     bool many;        /* a table of so many rows that places are indexed */
     /* What the last node says of itself in place of what the others say. */
     void (*differ)(struct mlt_ps_options *opt);
@@ -107,6 +108,7 @@ static int open_node(struct node *n)
     opt.meet = c->folder;
     opt.listen = c->listen;
     opt.meet_s = c->meet_s;
+    opt.ring_bytes = c->no_rings ? -1 : 0;
     opt.update_rule = c->add ? "add" : "sgd";
     if (c->differ && n->number == c->nodes - 1)
         c->differ(&opt);
@@ -923,8 +925,11 @@ static void comm_question_that_cannot_be_sent_ends_the_wait(void **state)
     static struct cluster c;
 
     (void)state;
-    c = (struct cluster){
-        .nodes = 2, .workers = 1, .consistency = "bsp", .program = run_out};
+    c = (struct cluster){.nodes = 2,
+                         .workers = 1,
+                         .consistency = "bsp",
+                         .no_rings = true,
+                         .program = run_out};
     run_cluster(&c);
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(c.node[i].code, ERR_NODE);

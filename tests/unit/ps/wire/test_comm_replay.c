@@ -105,6 +105,7 @@ static void *node_main(void *arg)
     opt.meet = n->folder;
     opt.access = n->places ? "place" : NULL;
     opt.listen = n->tcp ? "tcp://127.0.0.1:*" : NULL;
+    opt.ring_bytes = -1; /* past whoever is between them */
     n->code = mlt_ps_new(&opt, &ps, &n->error);
     if (!n->code)
         n->code = mlt_ps_table(ps, &table, &index, &n->error);
