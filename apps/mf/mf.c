@@ -73,7 +73,7 @@ static const char *const tunables[] = {"learning_rate", "staleness", NULL};
 
 static enum err make_scratch(struct mf *m, struct fault *f)
 {
-    size_t each = (size_t)MF_BLOCK * m->rank;
+    size_t each = (size_t)2 * MF_BLOCK * m->rank;
     unsigned i;
 
     m->share = mem_calloc(m->workers, sizeof(*m->share));

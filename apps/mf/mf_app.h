@@ -57,7 +57,8 @@ struct mf_scratch {
     float *item_gradient[MF_BLOCK];
     float slope[MF_BLOCK];
     const float *with[MF_BLOCK];
-    float *user_gradient; /* [MF_BLOCK][rank]: for rules without a mix */
+    float *user_gradient; /* [2 * MF_BLOCK][rank]: for rules without a mix, or a
+                             cross */
     /* Pairs to predict, whose rows are sent for together: where they are on
      * another node a round trip is worth thousands of ratings. */
     uint64_t wanted[MF_SIDES][MF_AT_ONCE];

@@ -59,6 +59,17 @@ double mf_squared_error(size_t n, unsigned rank, const float *const user[],
     return mf_squared_error_8(n, rank, user, item, value, slope);
 }
 
+double mf_pair_errors(size_t n, unsigned rank, const float *const user[],
+                      const float *const item[], const float value[],
+                      float slope[], const struct mf_ahead *ahead)
+{
+#if SIMD_HAS_16
+    if (simd_16())
+        return mf_pair_errors_16(n, rank, user, item, value, slope, ahead);
+#endif
+    return mf_pair_errors_8(n, rank, user, item, value, slope, ahead);
+}
+
 /* ---- plain references ---------------------------------------------------- */
 
 static double plain_error(unsigned rank, const float *l, const float *r,

@@ -47,6 +47,16 @@ double mf_squared_error(size_t n, unsigned rank, const float *const user[],
                         const float *const item[], const float value[],
                         float slope[]);
 
+/* The same, and meanwhile rows are fetched from memory that will be wanted
+ * next: so many bytes of row[0][i] and row[1][i], with pair i. */
+struct mf_ahead {
+    void *const *row[2]; /* [n] */
+    unsigned bytes;
+};
+double mf_pair_errors(size_t n, unsigned rank, const float *const user[],
+                      const float *const item[], const float value[],
+                      float slope[], const struct mf_ahead *ahead);
+
 /* The plain references: in double, value by value. */
 double mf_train_plain(const struct mf_block *b);
 double mf_squared_error_plain(size_t n, unsigned rank,

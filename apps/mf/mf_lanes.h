@@ -21,16 +21,23 @@ static inline bool mf_in_vectors(unsigned rank, unsigned lanes)
            (n & (n - 1)) == 0;
 }
 
-/* As mf_train and mf_squared_error; training of such ranks alone. */
+/* As mf_train, mf_squared_error and mf_pair_errors; mf_train of such ranks
+ * alone. */
 double mf_train_8(const struct mf_block *b);
 double mf_squared_error_8(size_t n, unsigned rank, const float *const user[],
                           const float *const item[], const float value[],
                           float slope[]);
+double mf_pair_errors_8(size_t n, unsigned rank, const float *const user[],
+                        const float *const item[], const float value[],
+                        float slope[], const struct mf_ahead *ahead);
 #if SIMD_HAS_16
 double mf_train_16(const struct mf_block *b);
 double mf_squared_error_16(size_t n, unsigned rank, const float *const user[],
                            const float *const item[], const float value[],
                            float slope[]);
+double mf_pair_errors_16(size_t n, unsigned rank, const float *const user[],
+                         const float *const item[], const float value[],
+                         float slope[], const struct mf_ahead *ahead);
 #endif
 
 #endif

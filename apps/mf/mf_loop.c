@@ -6,8 +6,8 @@
  *
  * A block is successive ratings of which no two have a user or an item in
  * common: computed at once, they give what they give one after another. Ratings
- * come in an order that the seed draws, and the plan orders those of a part so
- * that blocks are full.
+ * come in an order that the seed draws; the plan orders those of a part so that
+ * blocks are full, and knows where each ends.
  */
 #include "apps/mf/mf_app.h"
 #include "base/mem.h"
@@ -16,11 +16,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum {
-    LINE_BYTES = 64,
-    PLACES = 1024, /* of a block's rows, by the rows' last bits */
-    SEED_OF_LOOP = 0x100b
-};
+enum { LINE_BYTES = 64, SEED_OF_LOOP = 0x100b };
 
 /* A block found: where its rows are. */
 struct mf_found {
@@ -31,12 +27,7 @@ struct mf_found {
 /* A worker's scratch. */
 struct mf_loop_scratch {
     _Alignas(LINE_BYTES) struct mf_found found[2]; /* this block and the next */
-    /* Number of the last block with a row in this place: 0 before any. Where
-     * two rows share a place a block ends early, which does no harm. */
-    uint32_t last[MF_SIDES][PLACES];
-    uint32_t block;
     float slope[MF_BLOCK];
-    float *before; /* [MF_BLOCK][rank] users as they were */
 };
 
 /* ---- the ratings --------------------------------------------------------- */
@@ -99,18 +90,12 @@ enum err mf_loop_take(struct mf *m, const struct mf_pairs *pairs)
 
 static enum err make_scratch(struct mf *m)
 {
-    size_t row = m->rank * sizeof(float);
     size_t each = sizeof(*m->ahead);
 
     m->ahead = mem_aligned(LINE_BYTES, m->workers * each);
     if (!m->ahead)
         return ERR_NOMEM;
     memset(m->ahead, 0, m->workers * each);
-    for (unsigned w = 0; w < m->workers; w++) {
-        m->ahead[w].before = mem_aligned(LINE_BYTES, MF_BLOCK * row);
-        if (!m->ahead[w].before)
-            return ERR_NOMEM;
-    }
     return ERR_OK;
 }
 
@@ -156,8 +141,6 @@ const char *mf_loop_text(void *app)
 
 void mf_loop_free(struct mf *m)
 {
-    for (unsigned w = 0; m->ahead && w < m->workers; w++)
-        mem_free(m->ahead[w].before);
     mem_free(m->ahead);
     mlt_loop_free(m->loop);
     free_pass(&m->pass);
@@ -165,92 +148,60 @@ void mf_loop_free(struct mf *m)
 
 /* ---- training ------------------------------------------------------------ */
 
-/* Whether the row's place is free in this block; it is taken then. */
-static bool take_place(struct mf_loop_scratch *c, enum mf_side side,
-                       uint32_t row)
+/* The block that begins at rating @first, or none. */
+static void find_block(const struct mlt_block *b, size_t first,
+                       struct mf_found *out)
 {
-    uint32_t *last = &c->last[side][row % PLACES];
-
-    if (*last == c->block)
-        return false;
-    *last = c->block;
-    return true;
-}
-
-/* Ratings from @first on, of which no two have a row in common. */
-static size_t block_length(struct mf_loop_scratch *c, const struct mlt_block *b,
-                           size_t first)
-{
-    const uint32_t(*key)[MF_SIDES] = (const void *)b->key;
-    size_t most = b->n - first < MF_BLOCK ? b->n - first : MF_BLOCK, n = 0;
-
-    if (++c->block == 0) { /* numbers begin again */
-        memset(c->last, 0, sizeof(c->last));
-        c->block = 1;
-    }
-    while (n < most && take_place(c, MF_USERS, key[first + n][MF_USERS]) &&
-           take_place(c, MF_ITEMS, key[first + n][MF_ITEMS]))
-        n++;
-    return n;
-}
-
-/* The block that begins at rating @first, or none; its rows are sent for. */
-static void find_block(struct mf_loop_scratch *c, const struct mlt_block *b,
-                       size_t first, uint32_t row_bytes, struct mf_found *out)
-{
-    out->n = block_length(c, b, first);
-    for (unsigned side = 0; side < MF_SIDES && out->n > 0; side++) {
+    out->n = mlt_loop_apart(b, first);
+    for (unsigned side = 0; side < MF_SIDES && out->n > 0; side++)
         mlt_loop_rows(b, side, first, out->n, out->row[side]);
-        for (size_t i = 0; i < out->n; i++)
-            for (uint32_t at = 0; at < row_bytes; at += LINE_BYTES)
-                __builtin_prefetch((const char *)out->row[side][i] + at, 1);
-    }
 }
 
-/* Both sides' gradients are of the rows as they were. Returns the sum of
- * squared errors. */
+/* Both sides' gradients are of the rows as they were. The rows of @next, a
+ * block that may be shorter or none, come meanwhile. Returns the sum of squared
+ * errors. */
 static double train_block(const struct mf *m, struct mlt_worker *w,
                           struct mf_loop_scratch *c, const struct mf_found *f,
-                          const float *value)
+                          struct mf_found *next, const float *value)
 {
-    const float *before[MF_BLOCK];
-    float *scratch = m->scratch[mlt_worker_index(w)].user_gradient;
-    struct mlt_mix mix = {.n = f->n,
-                          .rows = f->row[MF_USERS],
-                          .own = (float)m->lambda,
-                          .scale = c->slope,
-                          .with = (const float *const *)f->row[MF_ITEMS]};
-    double sum = mf_squared_error(
-        f->n, m->rank, (const float *const *)f->row[MF_USERS],
-        (const float *const *)f->row[MF_ITEMS], value, c->slope);
+    unsigned index = mlt_worker_index(w);
+    const struct mlt_cross cross = {
+        .n = f->n,
+        .table = {m->table[MF_USERS], m->table[MF_ITEMS]},
+        .rows = {f->row[MF_USERS], f->row[MF_ITEMS]},
+        .own = (float)m->lambda,
+        .scale = c->slope};
+    const struct mf_ahead ahead = {
+        .row = {next->row[MF_USERS], next->row[MF_ITEMS]},
+        .bytes = mlt_row_bytes(w, m->table[MF_USERS])};
+    double sum;
 
-    for (size_t i = 0; i < f->n; i++)
-        before[i] = memcpy(c->before + i * m->rank, f->row[MF_USERS][i],
-                           m->rank * sizeof(float));
-    mlt_step_rows_mix(w, m->table[MF_USERS], &mix, scratch);
-    mix.rows = f->row[MF_ITEMS];
-    mix.with = before;
-    mlt_step_rows_mix(w, m->table[MF_ITEMS], &mix, scratch);
+    for (unsigned side = 0; side < MF_SIDES; side++)
+        for (size_t i = next->n; i < f->n; i++)
+            next->row[side][i] = f->row[side][i];
+    sum = mf_pair_errors(f->n, m->rank, (const float *const *)f->row[MF_USERS],
+                         (const float *const *)f->row[MF_ITEMS], value,
+                         c->slope, &ahead);
+    mlt_step_rows_cross(w, &cross, m->scratch[index].user_gradient);
     return sum;
 }
 
-/* While a block is worked on, the next one's rows come. */
 static int train_part(const struct mlt_block *b, void *arg)
 {
     const struct mf *m = arg;
     struct mf_loop_scratch *c = &m->ahead[mlt_worker_index(b->worker)];
-    uint32_t row_bytes = mlt_row_bytes(b->worker, m->table[MF_USERS]);
     const float *value = b->value;
     unsigned now = 0;
     double sum = 0;
 
-    find_block(c, b, 0, row_bytes, &c->found[now]);
+    find_block(b, 0, &c->found[now]);
     for (size_t at = 0; at < b->n; now = !now) {
         const struct mf_found *f = &c->found[now];
+        size_t n = f->n;
 
-        find_block(c, b, at + f->n, row_bytes, &c->found[!now]);
-        sum += train_block(m, b->worker, c, f, value + at);
-        at += f->n;
+        find_block(b, at + n, &c->found[!now]);
+        sum += train_block(m, b->worker, c, f, &c->found[!now], value + at);
+        at += n;
     }
     mlt_report(b->worker, sum, b->n);
     return 0;

@@ -132,8 +132,8 @@ struct mlt_loop_options {
     /* For bodies that work on several iterations at once. A part's iterations
      * are put in an order in which, as often as can be, so many in a row,
      * counted from the part's first one, share no row of a table updated in
-     * place; rows that the data choose are not looked at. The body sees for
-     * itself which do. 0: as given. At most MLT_LOOP_APART_MAX; not ordered. */
+     * place; rows that the data choose are not looked at. mlt_loop_apart says
+     * how many do not. 0: as given. At most MLT_LOOP_APART_MAX; not ordered. */
     unsigned apart;
 };
 /* clang-format off */
@@ -149,12 +149,13 @@ struct mlt_loop;
  * points to are copied.
  *
  * Memory: keys (4 bytes a dimension and iteration) and values; 8 bytes for each
- * part; up to 2 MiB for each of the two dimensions that are split; for each
- * worker and table that is updated in place 8 bytes a chunk. Besides, while it
- * plans, 8 bytes an iteration, and of a dense space the keys a second time.
- * Over several nodes, where all have the same loop, each has all of that; and
- * the rows that visit it, 8 bytes a row that leaves it in a pass or a step, and
- * while the first one begins 24 bytes a row of the tables updated in place.
+ * part; with `apart` a bit an iteration; up to 2 MiB for each of the two
+ * dimensions that are split; for each worker and table that is updated in place
+ * 8 bytes a chunk. Besides, while it plans, 8 bytes an iteration, and of a
+ * dense space the keys a second time. Over several nodes, where all have the
+ * same loop, each has all of that; and the rows that visit it, 8 bytes a row
+ * that leaves it in a pass or a step, and while the first one begins 24 bytes a
+ * row of the tables updated in place.
  *
  * A loop that cannot be split is planned for one worker, and its text says what
  * is in the way.
@@ -242,6 +243,12 @@ MLT_API void *mlt_loop_row(const struct mlt_block *block, unsigned touch,
  * so that the caller can prefetch. */
 MLT_API void mlt_loop_rows(const struct mlt_block *block, unsigned touch,
                            size_t first, size_t n, void *out[]);
+
+/* Iterations of the block from @first on of which no two share a row of a table
+ * that the loop updates in place, so that a body may compute them at once: at
+ * least 1, at most `apart`, without which each is alone. Rows that the data
+ * choose are not looked at. 0 at the block's end. */
+MLT_API size_t mlt_loop_apart(const struct mlt_block *block, size_t first);
 
 /* A row that the body chooses. Debug builds abort, and name loop, table and
  * row, where iteration @i did not declare it: a row other than the subscript's.

@@ -481,6 +481,26 @@ struct mlt_mix {
 MLT_API void mlt_step_rows_mix(struct mlt_worker *w, mlt_table table,
                                const struct mlt_mix *mix, float *scratch);
 
+/* mlt_step_rows_mix of both rows of pairs, each with the other as it was:
+ *
+ *     row i of side 0:   own * row + scale[i] * the other
+ *     row i of side 1:   the same
+ *
+ * so that neither need be copied. No row occurs twice, on either side; both
+ * tables are of f32 and of one width. Rules that have a loop for it ("sgd",
+ * "adagrad", where both tables have the same) read and write each row once;
+ * for others the rows go through @scratch[2 * n * width], with the same result
+ * to the last bit. */
+struct mlt_cross {
+    size_t n;
+    mlt_table table[2];
+    void *const *rows[2]; /* [n] as mlt_rows or mlt_loop_rows gave them */
+    float own;
+    const float *scale; /* [n] */
+};
+MLT_API void mlt_step_rows_cross(struct mlt_worker *w,
+                                 const struct mlt_cross *cross, float *scratch);
+
 /* Bytes from a row's first value to the end of what its rule remembers of it.
  * After mlt_ps_start. */
 MLT_API uint32_t mlt_row_bytes(const struct mlt_worker *w, mlt_table table);

@@ -135,6 +135,91 @@ static void order_part(struct sorting *s, uint64_t first, uint64_t end)
     assert(s->first == s->end);
 }
 
+/* ---- runs ---------------------------------------------------------------- */
+
+struct runs {
+    struct sorting touched; /* its touches and tables alone */
+    /* Number of the last run with a row in this place: 0 before any. */
+    uint32_t last[MLT_LOOP_TOUCHES_MAX][PLACES];
+    uint32_t run;
+    unsigned n; /* iterations of it so far */
+};
+
+/* Whether the run has room for the iteration, and none of its rows. */
+static bool joins(struct runs *r, const uint32_t *key)
+{
+    const struct sorting *s = &r->touched;
+    bool free = r->n < s->apart;
+
+    for (unsigned i = 0; i < s->touches && free; i++) {
+        uint64_t row = access_row(&s->nest->access[s->touch[i]], key);
+
+        free = r->last[s->table[i]][row % PLACES] != r->run;
+    }
+    return free;
+}
+
+static void take_places(struct runs *r, const uint32_t *key)
+{
+    const struct sorting *s = &r->touched;
+
+    for (unsigned i = 0; i < s->touches; i++) {
+        uint64_t row = access_row(&s->nest->access[s->touch[i]], key);
+
+        r->last[s->table[i]][row % PLACES] = r->run;
+    }
+    r->n++;
+}
+
+static void find_runs(struct runs *r, const struct loop_parts *p, uint64_t *out)
+{
+    const struct loop_nest *nest = r->touched.nest;
+    size_t parts = (size_t)p->space.parts * p->time.parts;
+
+    for (size_t b = 0; b < parts; b++)
+        for (uint64_t i = p->start[b]; i < p->start[b + 1]; i++) {
+            const uint32_t *key = nest_key(nest, p->order[i]);
+
+            if (i == p->start[b] || !joins(r, key)) {
+                out[i / WORD_BITS] |= UINT64_C(1) << i % WORD_BITS;
+                r->run++; /* no more than iterations, which 32 bits count */
+                r->n = 0;
+            }
+            take_places(r, key);
+        }
+}
+
+enum err apart_runs(const struct loop_nest *n, unsigned apart,
+                    const struct loop_parts *p, uint64_t **out)
+{
+    /* One more is read beyond the last. */
+    uint64_t words = n->iterations / WORD_BITS + 2;
+    struct runs *r;
+
+    assert(apart <= MLT_LOOP_APART_MAX);
+    *out = NULL;
+    if (apart <= 1)
+        return ERR_OK;
+    r = mem_calloc(1, sizeof(*r));
+    *out = mem_calloc(words, sizeof(**out));
+    if (!r || !*out) {
+        mem_free(r);
+        mem_free(*out);
+        *out = NULL;
+        return ERR_NOMEM;
+    }
+    r->touched.nest = n;
+    r->touched.apart = apart;
+    find_touches(&r->touched);
+    find_runs(r, p, *out);
+    (*out)[n->iterations / WORD_BITS] |= UINT64_C(1)
+                                         << n->iterations % WORD_BITS;
+    mem_free(r);
+    return ERR_OK;
+}
+
+/* ---- the order ----------------------------------------------------------- */
+
 enum err apart_order(const struct loop_nest *n, unsigned apart,
                      struct loop_parts *p)
 {

@@ -18,4 +18,23 @@
 enum err apart_order(const struct loop_nest *n, unsigned apart,
                      struct loop_parts *p);
 
+/* The runs in that order: a bit for each iteration of @p, set where it begins
+ * one, and one after the last. From an iteration on to the next that begins a
+ * run, at most @apart (<= MLT_LOOP_APART_MAX) share no row of a table that the
+ * loop updates in place; each part begins one. Owned by the caller. @apart 0 or
+ * 1: NULL, each iteration is alone. Errors: ERR_NOMEM. */
+enum err apart_runs(const struct loop_nest *n, unsigned apart,
+                    const struct loop_parts *p, uint64_t **out);
+
+/* Iterations from @at on to the next run; @at is one of them. */
+static inline unsigned apart_run(const uint64_t *runs, uint64_t at)
+{
+    uint64_t word = (at + 1) / 64, bit = (at + 1) % 64;
+    uint64_t next = runs[word] >> bit;
+
+    if (bit)
+        next |= runs[word + 1] << (64 - bit);
+    return 1 + (unsigned)__builtin_ctzll(next);
+}
+
 #endif

@@ -264,6 +264,8 @@ static enum err make_plan(struct mlt_loop *l, const struct mlt_loop_options *o,
     }
     if (!err)
         err = apart_order(&l->nest, o->apart, &l->parts);
+    if (!err)
+        err = apart_runs(&l->nest, o->apart, &l->parts, &l->runs);
     if (!err) {
         plan_text(&text, l->name, &l->nest, ds, &l->plan, &l->parts,
                   l->workers);
@@ -366,6 +368,7 @@ void mlt_loop_free(struct mlt_loop *l)
     mem_free(l->name);
     mem_free(l->key);
     mem_free(l->value);
+    mem_free(l->runs);
     mem_free(l->text);
     mem_free(l->declared);
     for (unsigned t = 0; t < MLT_LOOP_TOUCHES_MAX; t++)

@@ -1,4 +1,5 @@
 /* What a loop's body calls. */
+#include "ps/loop/apart.h"
 #include "ps/loop/loop_internal.h"
 #include "ps/server/errors.h"
 
@@ -140,6 +141,17 @@ void *mlt_loop_row(const struct mlt_block *b, unsigned touch, size_t i)
                                    a->at[0].plus));
     mlt_loop_rows(b, touch, i, 1, &row);
     return row;
+}
+
+size_t mlt_loop_apart(const struct mlt_block *b, size_t first)
+{
+    const struct loop_seat *seat = b->inside;
+    const uint64_t *runs = seat->loop->runs;
+    size_t left = first < b->n ? b->n - first : 0, run = 1;
+
+    if (runs && left)
+        run = apart_run(runs, seat->first + first);
+    return run < left ? run : left;
 }
 
 /* Debug builds: the iteration declared this row. */

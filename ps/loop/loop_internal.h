@@ -14,6 +14,7 @@ enum { LOOP_LINE_BYTES = 64 };
 /* A worker's place in a pass. */
 struct loop_seat {
     _Alignas(LOOP_LINE_BYTES) const struct mlt_loop *loop;
+    uint64_t first; /* iteration of the block that the body has */
     /* Of each touch of a table that is updated in place: chunks that were lent
      * in this pass, NULL before. Touches of one table have one array; owned. */
     unsigned char **chunk[MLT_LOOP_TOUCHES_MAX];
@@ -31,6 +32,7 @@ struct mlt_loop {
     uint32_t *key; /* [iterations][dims] part after part; owned */
     void *value;   /* [iterations] of value_bytes, the same; owned, or NULL */
     size_t value_bytes;
+    uint64_t *runs; /* of ps/loop/apart.h; owned, or NULL */
     struct loop_plan plan;
     struct loop_parts parts; /* `order` is gone */
     struct loop_schedule schedule;

@@ -138,6 +138,7 @@ static int run_block(const struct loop_run *r, uint64_t first, uint64_t n)
     err = await_reads(r, first, n);
     if (err)
         return err;
+    r->seat->first = first;
     lend_guard(r->worker, &l->guard);
     err = r->body(&block, r->arg);
     lend_guard(r->worker, NULL);

@@ -109,6 +109,13 @@ static void sgd_apply_mix(const struct rule_batch *b, const struct rule_mix *m)
     rule_lanes_best()->sgd_mix(b, m);
 }
 
+static void sgd_apply_cross(const struct rule_batch *b,
+                            const struct rule_cross *m)
+{
+    assert(b->slots == 0);
+    rule_lanes_best()->sgd_cross(b, m);
+}
+
 static unsigned sgd_slots(unsigned flags)
 {
     return flags & MLT_NO_MOMENTUM ? 0 : 1;
@@ -154,6 +161,12 @@ static void adagrad_apply_mix(const struct rule_batch *b,
                               const struct rule_mix *m)
 {
     rule_lanes_best()->adagrad_mix(b, m);
+}
+
+static void adagrad_apply_cross(const struct rule_batch *b,
+                                const struct rule_cross *m)
+{
+    rule_lanes_best()->adagrad_cross(b, m);
 }
 
 static unsigned one_slot(unsigned flags)
@@ -388,7 +401,8 @@ static const struct rule_ops rules[] = {
      .uses_momentum = true,
      .slots = sgd_slots,
      .apply = sgd_apply,
-     .apply_mix = sgd_apply_mix},
+     .apply_mix = sgd_apply_mix,
+     .apply_cross = sgd_apply_cross},
     {.name = "nesterov",
      .summary = "momentum that looks ahead: v = m v + (1 - m) g; "
                 "w -= lr (m v + (1 - m) g)",
@@ -403,7 +417,8 @@ static const struct rule_ops rules[] = {
      .uses_learning_rate = true,
      .slots = one_slot,
      .apply = adagrad_apply,
-     .apply_mix = adagrad_apply_mix},
+     .apply_mix = adagrad_apply_mix,
+     .apply_cross = adagrad_apply_cross},
     {.name = "rmsprop",
      .summary = "s = 0.9 s + 0.1 g g; w -= lr g / sqrt(s), value by value",
      .types = F32_ONLY,

@@ -52,6 +52,14 @@ struct rule_mix {
     const float *const *with; /* [n] of width values */
 };
 
+/* Mixes of both rows of pairs, each with the other as it was: row i of the
+ * batch and other[i], a row of the same width and rule. */
+struct rule_cross {
+    float own;
+    const float *scale; /* [n] */
+    void *const *other; /* [n]; no row occurs twice, on either side */
+};
+
 struct rule_ops {
     const char *name;
     const char *summary; /* one line for help */
@@ -77,6 +85,10 @@ struct rule_ops {
      * and have the slots of MLT_NO_MOMENTUM. The bits are those of
      * rule_mix_sums and apply. */
     void (*apply_mix)(const struct rule_batch *b, const struct rule_mix *m);
+
+    /* Or NULL, as without apply_mix: the same on both rows of pairs. The bits
+     * are those of apply_mix with copies of the rows. */
+    void (*apply_cross)(const struct rule_batch *b, const struct rule_cross *m);
 
     /* A user's (mltune/rule.h), else NULL: then `slots` and `apply` are. Called
      * through rule_slots and rule_apply. */

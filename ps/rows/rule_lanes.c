@@ -112,12 +112,12 @@ static bool works_16(void)
 static const struct rule_lanes all[] = {
 #if defined(__x86_64__)
     {16, works_16, adagrad_16, adagrad_mix_16, rpcs_16, rpcs_mix_16, sgd_mix_16,
-     mix_sums_16},
+     mix_sums_16, sgd_cross_16, adagrad_cross_16},
     {8, works_8, adagrad_8, adagrad_mix_8, rpcs_8, rpcs_mix_8, sgd_mix_8,
-     mix_sums_8},
+     mix_sums_8, sgd_cross_8, adagrad_cross_8},
 #endif
     {1, always, adagrad_plain, adagrad_mix_plain, rpcs_plain, rpcs_mix_plain,
-     sgd_mix_plain, mix_sums_plain},
+     sgd_mix_plain, mix_sums_plain, sgd_cross_plain, adagrad_cross_plain},
 };
 
 const struct rule_lanes *rule_lanes_at(size_t i)

@@ -22,6 +22,9 @@ struct rule_lanes {
     void (*sgd_mix)(const struct rule_batch *b, const struct rule_mix *m);
     void (*mix_sums)(const struct rule_batch *b, const struct rule_mix *m,
                      float *out);
+    void (*sgd_cross)(const struct rule_batch *b, const struct rule_cross *m);
+    void (*adagrad_cross)(const struct rule_batch *b,
+                          const struct rule_cross *m);
 };
 
 /* Number @i, the widest first; NULL after the last, which is the plain one. */

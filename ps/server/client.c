@@ -516,6 +516,60 @@ void mlt_step_rows_mix(struct mlt_worker *w, mlt_table table,
     }
 }
 
+static const struct table *cross_table(struct mlt_worker *w, mlt_table table)
+{
+    struct worker_view *v = view_of(w, table, 0);
+
+    if (v->table->access != MLT_EXCLUSIVE)
+        bad_access(v, "mlt_step_rows_cross");
+    if (v->table->type != MLT_F32)
+        ps_misuse("mlt_step_rows_cross: table %s is not of floats",
+                  v->table->name);
+    return v->table;
+}
+
+/* With copies of side 0, in the first half of @scratch. */
+static void cross_by_mixes(struct mlt_worker *w, const struct mlt_cross *c,
+                           size_t width, float *scratch)
+{
+    const float *before[RULE_ROW_BATCH];
+
+    for (size_t done = 0; done < c->n; done += RULE_ROW_BATCH) {
+        size_t left = c->n - done;
+        size_t n = left < RULE_ROW_BATCH ? left : RULE_ROW_BATCH;
+        struct mlt_mix mix = {n, c->rows[0] + done, c->own, c->scale + done,
+                              (const float *const *)(c->rows[1] + done)};
+
+        for (size_t i = 0; i < n; i++)
+            before[i] = memcpy(scratch + i * width, c->rows[0][done + i],
+                               width * sizeof(float));
+        mlt_step_rows_mix(w, c->table[0], &mix, scratch + n * width);
+        mix.rows = c->rows[1] + done;
+        mix.with = before;
+        mlt_step_rows_mix(w, c->table[1], &mix, scratch + n * width);
+    }
+}
+
+void mlt_step_rows_cross(struct mlt_worker *w, const struct mlt_cross *c,
+                         float *scratch)
+{
+    const struct table *t = cross_table(w, c->table[0]);
+    const struct table *other = cross_table(w, c->table[1]);
+    struct rule_batch b = {c->n,    c->rows[0], NULL,          t->width,
+                           t->type, t->slots,   w->ps->params, NULL};
+    struct rule_cross m = {c->own, c->scale, c->rows[1]};
+
+    if (t->width != other->width)
+        ps_misuse("mlt_step_rows_cross: table %s has %u values a row, table %s "
+                  "%u",
+                  t->name, t->width, other->name, other->width);
+    if (t->rule->apply_cross && t->rule == other->rule && mixes(t) &&
+        mixes(other))
+        t->rule->apply_cross(&b, &m);
+    else
+        cross_by_mixes(w, c, t->width, scratch);
+}
+
 uint32_t mlt_row_bytes(const struct mlt_worker *w, mlt_table table)
 {
     return w->view[table].stride;

@@ -211,6 +211,40 @@ static void mf_squared_error_equals_the_plain_reference(void **state)
     }
 }
 
+/* With rows to fetch meanwhile errors are the same, to the bit, and so are
+ * those rows. */
+static void mf_pair_errors_are_the_squared_errors(void **state)
+{
+    static struct fixture f;
+    const float *user[MF_BLOCK], *item[MF_BLOCK];
+    float rows[2][MF_BLOCK][40] = {{{0}}}, slope[2][MF_BLOCK];
+    void *next[2][MF_BLOCK];
+    const struct mf_ahead ahead = {{next[0], next[1]}, sizeof(rows[0][0])};
+
+    (void)state;
+    for (unsigned rank = 1; rank <= 40; rank++) {
+        make(&f, MF_BLOCK, rank, rank);
+        for (size_t j = 0; j < MF_BLOCK; j++) {
+            user[j] = f.users[j];
+            item[j] = f.items[j % RUNS];
+            next[0][j] = rows[0][j];
+            next[1][j] = rows[1][j];
+        }
+        assert_true(
+            mf_pair_errors(MF_BLOCK, rank, user, item, f.value, slope[0],
+                           &ahead) ==
+            mf_squared_error(MF_BLOCK, rank, user, item, f.value, slope[1]));
+        assert_memory_equal(slope[0], slope[1], sizeof(slope[0]));
+        assert_true(
+            mf_pair_errors_8(MF_BLOCK, rank, user, item, f.value, slope[0],
+                             &ahead) ==
+            mf_squared_error_8(MF_BLOCK, rank, user, item, f.value, slope[1]));
+        assert_memory_equal(slope[0], slope[1], sizeof(slope[0]));
+    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(float); i++)
+        assert_true((&rows[0][0][0])[i] == 0);
+}
+
 /* A row that is no number makes the sum none either: divergence shows. */
 static void mf_non_finite_rows_show_in_the_sum(void **state)
 {
@@ -237,6 +271,7 @@ int main(void)
         cmocka_unit_test(mf_kernel_equals_the_plain_reference),
         cmocka_unit_test(mf_gradient_is_the_derivative_of_the_objective),
         cmocka_unit_test(mf_squared_error_equals_the_plain_reference),
+        cmocka_unit_test(mf_pair_errors_are_the_squared_errors),
         cmocka_unit_test(mf_non_finite_rows_show_in_the_sum),
     };
 

@@ -140,6 +140,39 @@ static uint64_t count_runs(const struct loop_nest *n,
     return runs;
 }
 
+/* The runs that are found: each part begins one, no two iterations of one have
+ * a row in common, and they are as many as @want, which may be fewer where
+ * @want is exact: two rows may share a place. */
+static void expect_runs(const struct loop_nest *n, const struct loop_parts *p,
+                        uint64_t want)
+{
+    uint64_t *found, runs = 0, at = 0;
+    size_t part = 0;
+
+    assert_int_equal(apart_runs(n, APART, p, &found), ERR_OK);
+    for (; at < n->iterations; runs++) {
+        unsigned run = apart_run(found, at);
+
+        for (unsigned k = 1; k < run; k++)
+            assert_int_equal(apart_run(found, at + k), run - k);
+        for (; part < (size_t)p->space.parts * p->time.parts &&
+               p->start[part] <= at;
+             part++)
+            continue;
+        assert_true(run >= 1 && run <= APART);
+        assert_true(at + run <= p->start[part]);
+        for (uint64_t i = at; i < at + run; i++)
+            for (uint64_t j = at; j < i; j++)
+                for (unsigned d = 0; d < 2; d++)
+                    assert_int_not_equal(nest_key(n, p->order[i])[d],
+                                         nest_key(n, p->order[j])[d]);
+        at += run;
+    }
+    assert_int_equal(at, n->iterations);
+    assert_true(runs >= want && runs <= want + want / 20);
+    mem_free(found);
+}
+
 /* Runs are nearly full in the parts of one worker and of several, where an
  * order drawn at random has half of that. */
 static void apart_fills_blocks(void **state)
@@ -163,8 +196,36 @@ static void apart_fills_blocks(void **state)
         if (!(MANY < 12 * before && MANY > 15 * after))
             fail_msg("%u workers: %llu runs, %llu before", workers,
                      (unsigned long long)after, (unsigned long long)before);
+        expect_runs(&n, &p, after);
         parts_deinit(&p);
     }
+}
+
+/* Without a number of iterations there are no runs; without memory, an error
+ * and nothing left. */
+static void apart_runs_without_memory_leave_nothing(void **state)
+{
+    static uint32_t key[MANY][2];
+    static struct loop_nest n;
+    struct loop_parts p;
+    struct loop_plan plan;
+    uint64_t *found;
+
+    (void)state;
+    draw(&n, key);
+    make_parts(&n, 1, 1, 0, &plan, &p);
+    assert_int_equal(apart_runs(&n, 1, &p, &found), ERR_OK);
+    assert_null(found);
+    for (int at = 1; at <= 2; at++) {
+        int64_t held = mem_outstanding();
+
+        mem_fail_at(at, 0);
+        assert_int_equal(apart_runs(&n, APART, &p, &found), ERR_NOMEM);
+        mem_fail_at(0, 0);
+        assert_null(found);
+        assert_int_equal(mem_outstanding(), held);
+    }
+    parts_deinit(&p);
 }
 
 /* Rows that nobody updates, or whose updates are buffered, may be shared. */
@@ -223,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(apart_keeps_parts),
         cmocka_unit_test(apart_fills_blocks),
+        cmocka_unit_test(apart_runs_without_memory_leave_nothing),
         cmocka_unit_test(apart_looks_at_updated_tables_alone),
         cmocka_unit_test(apart_without_memory_changes_nothing),
     };

@@ -146,6 +146,58 @@ static void lanes_mix_equals_written_sums(void **state)
         }
 }
 
+static void cross_by_mixes(void (*mix)(const struct rule_batch *,
+                                       const struct rule_mix *),
+                           struct rows *a, struct rows *b)
+{
+    static float before[ROWS][WIDTH_MAX];
+    struct rule_mix m = a->m;
+
+    for (size_t i = 0; i < ROWS; i++) {
+        memcpy(before[i], a->row[i], a->b.width * sizeof(float));
+        a->others[i] = b->row[i];
+        b->others[i] = before[i];
+    }
+    mix(&a->b, &m);
+    m.with = b->others;
+    mix(&b->b, &m);
+}
+
+/* Both rows of pairs at once, each with the other as it was: the bits of two
+ * mixes, one of them with copies, at each width of vector. */
+static void lanes_cross_equals_two_mixes(void **state)
+{
+    static struct rows a, b, c, d;
+
+    (void)state;
+    for (size_t i = 0; rule_lanes_at(i); i++)
+        for (uint32_t width = 1; width <= WIDTH_MAX; width++)
+            for (unsigned slots = 0; slots < 2; slots++) {
+                const struct rule_lanes *l = rule_lanes_at(i);
+                struct rule_cross cross;
+
+                if (!l->works())
+                    continue;
+                make(&a, width, slots);
+                make(&c, width, slots);
+                make(&b, width + 1, slots); /* other values */
+                make(&d, width + 1, slots);
+                b.b.width = d.b.width = width;
+                memset(b.row, 0, sizeof(b.row));
+                memset(d.row, 0, sizeof(d.row));
+                for (size_t r = 0; r < ROWS; r++)
+                    for (uint32_t j = 0; j < width; j++)
+                        b.row[r][j] = d.row[r][j] = b.with[r][j];
+                cross = (struct rule_cross){a.m.own, a.scale, b.at};
+                for (int k = 0; k < STEPS; k++) {
+                    (slots ? l->adagrad_cross : l->sgd_cross)(&a.b, &cross);
+                    cross_by_mixes(slots ? l->adagrad_mix : l->sgd_mix, &c, &d);
+                }
+                assert_memory_equal(a.row, c.row, sizeof(a.row));
+                assert_memory_equal(b.row, d.row, sizeof(b.row));
+            }
+}
+
 /* The plain loops are the formulas. */
 static void lanes_plain_are_the_formulas(void **state)
 {
@@ -170,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_equal_plain_ones),
         cmocka_unit_test(lanes_mix_equals_written_sums),
+        cmocka_unit_test(lanes_cross_equals_two_mixes),
         cmocka_unit_test(lanes_plain_are_the_formulas),
     };
 

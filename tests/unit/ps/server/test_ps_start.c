@@ -642,6 +642,25 @@ static int shared_in_place(struct mlt_worker *w, void *arg)
     return 0;
 }
 
+/* Each with the table that is wrong. */
+static int cross_of(struct mlt_worker *w, mlt_table table)
+{
+    mlt_step_rows_cross(w, &(struct mlt_cross){.table = {table, table}}, NULL);
+    return 0;
+}
+
+static int cross_of_shared(struct mlt_worker *w, void *arg)
+{
+    (void)arg;
+    return cross_of(w, 0);
+}
+
+static int cross_of_integers(struct mlt_worker *w, void *arg)
+{
+    (void)arg;
+    return cross_of(w, 1);
+}
+
 static int local_by_get_row(struct mlt_worker *w, void *arg)
 {
     (void)arg;
@@ -704,6 +723,8 @@ static void ps_misuse_aborts_with_a_message(void **state)
     assert_true(aborts(not_the_owner, "table own: row"));
     assert_true(aborts(not_the_owners_init, "not the worker's own"));
     assert_true(aborts(shared_in_place, "mlt_row: not for table shared"));
+    assert_true(aborts(cross_of_shared, "_cross: not for table shared"));
+    assert_true(aborts(cross_of_integers, "table own is not of floats"));
     assert_true(aborts(local_by_get_row, "mlt_get_row: not for table mine"));
     assert_true(aborts(local_increment, "not for table mine, which is local"));
     assert_true(aborts(exclusive_update_row, "mlt_update_row: not for table"));

@@ -1,4 +1,5 @@
-/* mlt_rows, mlt_step_rows, mlt_step_rows_mix: exclusive rows looked up once. */
+/* mlt_rows, mlt_step_rows, _mix and _cross: exclusive rows looked up once. */
+#include "base/log.h"
 #include "base/simd.h"
 #include "ps/disk/backup_io.h"
 #include "ps/disk/restore_io.h"
@@ -9,6 +10,8 @@
 #include "tests/unit/fixture/check.h"
 
 #include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { BATCH = 100, STEPS = 3 };
 
@@ -18,7 +21,7 @@ enum { BATCH = 100, STEPS = 3 };
 
 struct task {
     struct mlt_ps *ps;
-    mlt_table table;
+    mlt_table table, other;
     bool by_pointer;
     uint32_t bytes; /* of a row */
     float seen; /* a value read through a pointer that was got before a step */
@@ -167,6 +170,138 @@ static void step_rows_mix_equals_step_rows(void **state)
     }
 }
 
+/* Steps pairs of the caller's rows of two tables, crosswise or by two mixes
+ * with copies. */
+static int step_pairs(struct mlt_worker *w, void *arg)
+{
+    struct task *t = arg;
+    static float scratch[2][2 * BATCH * FIXTURE_WIDTH];
+    static float copies[2][BATCH][FIXTURE_WIDTH];
+    unsigned index = mlt_worker_index(w);
+    float scale[BATCH];
+    const float *before[BATCH];
+    uint64_t rows[BATCH], first, count;
+    void *at[2][BATCH];
+    struct mlt_cross cross = {.table = {t->table, t->other},
+                              .rows = {at[0], at[1]},
+                              .own = 0.3f,
+                              .scale = scale};
+
+    mlt_owned_rows(t->ps, t->table, index, &first, &count);
+    cross.n = count < BATCH ? count : BATCH;
+    for (size_t i = 0; i < cross.n; i++)
+        rows[i] = first + i;
+    for (int side = 0; side < 2; side++) {
+        mlt_rows(w, cross.table[side], cross.n, rows, at[side]);
+        for (size_t i = 0; i < cross.n; i++)
+            for (uint32_t j = 0; j < FIXTURE_WIDTH; j++)
+                ((float *)at[side][i])[j] = fixture_noise(9, rows[i] + side, j);
+    }
+    for (uint64_t k = 0; k < STEPS; k++) {
+        struct mlt_mix mix = {cross.n, at[0], cross.own, scale,
+                              (const float *const *)at[1]};
+
+        for (size_t i = 0; i < cross.n; i++) {
+            scale[i] = fixture_noise(k, rows[i], 0);
+            before[i] = memcpy(copies[index][i], at[0][i],
+                               FIXTURE_WIDTH * sizeof(float));
+        }
+        if (t->by_pointer) {
+            mlt_step_rows_cross(w, &cross, scratch[index]);
+            continue;
+        }
+        mlt_step_rows_mix(w, t->table, &mix, scratch[index]);
+        mix.rows = at[1];
+        mix.with = before;
+        mlt_step_rows_mix(w, t->other, &mix, scratch[index]);
+    }
+    return mlt_clock(w);
+}
+
+static void expect_cross_alike(unsigned workers, const char *rule,
+                               unsigned flags, unsigned other_flags)
+{
+    struct task t = {.ps = fixture_ps(workers, "bsp", rule)};
+    static const char *const name[] = {"own", "other"};
+    double moved = 0;
+
+    t.table = fixture_table(t.ps, name[0], MLT_F32, MLT_EXCLUSIVE, flags);
+    t.other = fixture_table(t.ps, name[1], MLT_F32, MLT_EXCLUSIVE, other_flags);
+    fixture_start(t.ps);
+    for (branch_id id = 1; id <= 2; id++) {
+        assert_int_equal(ps_fork(t.ps, id, 0, BRANCH_TRAINING), ERR_OK);
+        assert_int_equal(ps_activate(t.ps, id), ERR_OK);
+        t.by_pointer = id == 2;
+        fixture_run(t.ps, step_pairs, &t, 0);
+    }
+    for (int side = 0; side < 2; side++)
+        for (uint64_t row = 0; row < FIXTURE_ROWS; row++)
+            for (uint32_t j = 0; j < FIXTURE_WIDTH; j++) {
+                double value = fixture_value(t.ps, 2, name[side], row, j);
+
+                assert_true(fixture_value(t.ps, 1, name[side], row, j) ==
+                            value);
+                moved += value * value;
+            }
+    assert_true(moved > 0);
+    mlt_ps_free(t.ps);
+}
+
+/* Both rows of pairs at once get the bits of two mixes with copies, under every
+ * rule, with a momentum, without, and where one table alone has one. */
+static void step_rows_cross_equals_two_mixes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; rule_at(i); i++) {
+        expect_cross_alike(1, rule_at(i)->name, 0, 0);
+        expect_cross_alike(2, rule_at(i)->name, MLT_NO_MOMENTUM,
+                           MLT_NO_MOMENTUM);
+        expect_cross_alike(1, rule_at(i)->name, MLT_NO_MOMENTUM, 0);
+    }
+}
+
+static void sink(void *ctx, enum log_level level, const char *line)
+{
+    (void)level;
+    _exit(strstr(line, ctx) ? 42 : 43);
+}
+
+static int cross_widths(struct mlt_worker *w, void *arg)
+{
+    (void)arg;
+    mlt_step_rows_cross(w, &(struct mlt_cross){.table = {0, 1}}, NULL);
+    return 0;
+}
+
+/* Rows of two widths are no pairs: it says so, and ends the program. */
+static void step_rows_cross_of_two_widths_aborts(void **state)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    (void)state;
+    if (pid == 0) {
+        struct mlt_ps *ps = fixture_ps(1, "bsp", "sgd");
+        struct mlt_table_options o = {.size = sizeof(o),
+                                      .name = "own",
+                                      .rows = 4,
+                                      .width = 1,
+                                      .access = MLT_EXCLUSIVE};
+        mlt_table table;
+
+        mlt_ps_table(ps, &o, &table, NULL);
+        o.name = "wide";
+        o.width = 2;
+        mlt_ps_table(ps, &o, &table, NULL);
+        fixture_start(ps);
+        log_set_sink(sink, (void *)"own has 1 values a row, table wide 2");
+        mlt_ps_run(ps, cross_widths, NULL);
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+}
+
 static int ask_bytes(struct mlt_worker *w, void *arg)
 {
     struct task *t = arg;
@@ -254,6 +389,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(step_rows_equals_inc_rows),
         cmocka_unit_test(step_rows_mix_equals_step_rows),
+        cmocka_unit_test(step_rows_cross_equals_two_mixes),
+        cmocka_unit_test(step_rows_cross_of_two_widths_aborts),
         cmocka_unit_test(row_bytes_count_slots),
         cmocka_unit_test_setup_teardown(
             step_after_fork_and_snapshot_goes_on_alike, scratch_make,
