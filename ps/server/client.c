@@ -563,8 +563,8 @@ void mlt_step_rows_cross(struct mlt_worker *w, const struct mlt_cross *c,
         ps_misuse("mlt_step_rows_cross: table %s has %u values a row, table %s "
                   "%u",
                   t->name, t->width, other->name, other->width);
-    if (t->rule->apply_cross && t->rule == other->rule && mixes(t) &&
-        mixes(other))
+    if (t->rule->apply_cross && t->rule == other->rule && mixes(t, &b.params) &&
+        mixes(other, &b.params))
         t->rule->apply_cross(&b, &m);
     else
         cross_by_mixes(w, c, t->width, scratch);

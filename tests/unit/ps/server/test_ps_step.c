@@ -219,7 +219,8 @@ static int step_pairs(struct mlt_worker *w, void *arg)
 }
 
 static void expect_cross_alike(unsigned workers, const char *rule,
-                               unsigned flags, unsigned other_flags)
+                               unsigned flags, unsigned other_flags,
+                               double decay)
 {
     struct task t = {.ps = fixture_ps(workers, "bsp", rule)};
     static const char *const name[] = {"own", "other"};
@@ -228,6 +229,7 @@ static void expect_cross_alike(unsigned workers, const char *rule,
     t.table = fixture_table(t.ps, name[0], MLT_F32, MLT_EXCLUSIVE, flags);
     t.other = fixture_table(t.ps, name[1], MLT_F32, MLT_EXCLUSIVE, other_flags);
     fixture_start(t.ps);
+    assert_int_equal(mlt_ps_set_weight_decay(t.ps, decay), 0);
     for (branch_id id = 1; id <= 2; id++) {
         assert_int_equal(ps_fork(t.ps, id, 0, BRANCH_TRAINING), ERR_OK);
         assert_int_equal(ps_activate(t.ps, id), ERR_OK);
@@ -248,15 +250,18 @@ static void expect_cross_alike(unsigned workers, const char *rule,
 }
 
 /* Both rows of pairs at once get the bits of two mixes with copies, under every
- * rule, with a momentum, without, and where one table alone has one. */
+ * rule, with a momentum, without, where one table alone has one, and where
+ * weights decay. */
 static void step_rows_cross_equals_two_mixes(void **state)
 {
     (void)state;
     for (size_t i = 0; rule_at(i); i++) {
-        expect_cross_alike(1, rule_at(i)->name, 0, 0);
+        expect_cross_alike(1, rule_at(i)->name, 0, 0, 0);
         expect_cross_alike(2, rule_at(i)->name, MLT_NO_MOMENTUM,
-                           MLT_NO_MOMENTUM);
-        expect_cross_alike(1, rule_at(i)->name, MLT_NO_MOMENTUM, 0);
+                           MLT_NO_MOMENTUM, 0);
+        expect_cross_alike(1, rule_at(i)->name, MLT_NO_MOMENTUM,
+                           MLT_NO_MOMENTUM, 0.1);
+        expect_cross_alike(1, rule_at(i)->name, MLT_NO_MOMENTUM, 0, 0.1);
     }
 }
 
