@@ -94,7 +94,8 @@ static enum err notes_file_write(const char *state, const char *id,
 }
 
 /* What the index of the journal shows of the run has other notes. Where the
- * journal cannot be written, `mltune ls --json` shows those for a while. */
+ * journal cannot be written, `mltune ls --json` shows those for a while: that
+ * is why it is done before the change, too, and may fail once. */
 static void unlist(const char *state, const char *id)
 {
     char path[FILE_PATH_MAX];
@@ -121,6 +122,7 @@ enum err notes_file_change(const char *state, const char *id,
     if (err == ERR_NOENT)
         err = ERR_OK;
     if (!err) {
+        unlist(state, id);
         now = notes_changed(had, change);
         err = now ? notes_file_write(state, id, now, f)
                   : fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));

@@ -426,6 +426,11 @@ static int run_one(struct compare *c, size_t row, size_t column)
                 sizeof(c->table.row[row].searcher));
     } else {
         take_silence(r, ended);
+        if (ended == 0) { /* it was said, and there was no memory for it */
+            console_error("%s, seed %llu, is left out: out of memory", k->label,
+                          (unsigned long long)r->seed);
+            c->unread++;
+        }
     }
     look_into_journal(c, r);
     json_decref(result);

@@ -198,16 +198,20 @@ static enum err reach(struct opening *o, struct fault *f)
 
 /* ---- what is printed ----------------------------------------------------- */
 
-/* The address with which one browser comes in; what stands behind '#' leads to
- * the run, since browsers keep it where they are sent on. */
+/* The address with which one browser comes in, where one needs it; what stands
+ * behind '#' leads to the run, since browsers keep it where they are sent on.
+ */
 static enum err print(const struct opening *o, struct fault *f)
 {
     char path[FILE_PATH_MAX], *way = NULL;
     size_t len = 0;
 
-    if (file_join(path, o->state, SERVE_PAGE, NULL) != ERR_OK ||
-        file_read(path, 127, &way, &len, NULL) != ERR_OK)
-        way = NULL;
+    enum err err = file_join(path, o->state, SERVE_PAGE, f);
+
+    if (!err)
+        err = file_read(path, 127, &way, &len, f);
+    if (err && err != ERR_NOENT) /* without it nobody comes in */
+        return err;
     printf("%s%s%s%s\n", o->url, way ? way : "", o->run[0] ? "#/run/" : "",
            o->run);
     mem_free(way);

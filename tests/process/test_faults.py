@@ -104,7 +104,7 @@ CALLS = {
     "Listed": {"alloc": 2100},
     "Shown": {"alloc": 4400},
     "Exported": {"alloc": 1600, "write": 3},
-    "Noted": {"write": 20, "rename": 1},
+    "Noted": {"rename": 1},
     "Tokens": {"alloc": 97, "write": 2},
     "Generated": {"write": 1, "sync": 2},
     "Watched": {"alloc": 8400},
@@ -118,7 +118,9 @@ CALLS = {
 ONCE_FOUND = {"RunNode": [("map", 3, "once")],
               "ServiceItself": [("sync", 27, "always")],
               "Eval": [("alloc", 4517, "once")],
-              "Compared": [("open", 4, "once")]}
+              "Compared": [("open", 4, "once")],
+              "Noted": [("write", 12, "once")],
+              "Opened": [("open", 8, "once")]}
 # What the C++ runtime and libzmq say as they give up.
 ABORTS = re.compile(r"bad_alloc|terminate called recursively|OUT OF MEMORY"
                     r"|Out of memory|Cannot allocate|without an active exception|\(src/thread\.cpp:\d+\)",

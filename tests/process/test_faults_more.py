@@ -41,8 +41,10 @@ class Quick(test_faults.Faults):
 # ---- what is written -------------------------------------------------------
 
 class Noted(Quick):
-    """A note is there, or what was there before."""
+    """A note is there, or what was there before. Where the journal cannot be
+    written for long, `ls` shows that for a while."""
     ROLE = "note"
+    lasting = False
 
     def prepare(self):
         done = self.plain("run", "config.json", "--no-tune")
@@ -59,6 +61,7 @@ class Noted(Quick):
         return run.get("note"), run.get("tags")
 
     def act(self, fault):
+        self.lasting = fault.endswith(":always")
         done = self.plain("note", self.run_id, "after", "--tags", "b,c",
                           **self.faulty(fault))
         return done.returncode, done.stdout, done.stderr
@@ -66,7 +69,7 @@ class Noted(Quick):
     def ends_well(self, code, out, said):
         after = ("after", ["b", "c"])
         now = self.noted()
-        if self.refused(code, said):
+        if self.refused(code, said) or self.lasting:
             if now not in (self.before, after):
                 raise Wrong(f"noted: {now}: {said}")
             self.note("after", "b,c")
@@ -124,7 +127,7 @@ class Generated(Quick):
     def prepare(self):
         self.hears(*self.WORDS, json_too=False)
         self.made = self.work / "made.txt"
-        self.whole = self.made.read_bytes()
+        self.content = self.made.read_bytes()
         self.made.unlink()
 
     def act(self, fault):
@@ -134,11 +137,11 @@ class Generated(Quick):
     def ends_well(self, code, out, said):
         if self.refused(code, said) and (
                 not self.made.exists() or
-                self.made.read_bytes() != self.whole):
+                self.made.read_bytes() != self.content):
             if self.made.exists():
                 raise Wrong(f"a part is written: {said}")
             self.hears(*self.WORDS, json_too=False)
-        if self.made.read_bytes() != self.whole:
+        if self.made.read_bytes() != self.content:
             raise Wrong(f"other data: {said}")
 
     def test_calls_that_fail(self):
