@@ -164,6 +164,26 @@ reaper_revoked(struct reaper *r, bool (*lives)(const void *ctx, uint64_t token),
     return NULL;
 }
 
+static bool awaits_words(const struct reaper_entry *e)
+{
+    return e->phase == REAPER_HEAD || e->phase == REAPER_IDLE ||
+           e->phase == REAPER_BODY;
+}
+
+struct reaper_entry *reaper_left(struct reaper *r, time_ns now,
+                                 bool (*left)(int fd))
+{
+    for (size_t i = 0; i < r->places; i++) {
+        struct reaper_entry *e = &r->entry[i];
+
+        if (!awaits_words(e) || now - e->since < REAPER_LEFT || !left(e->fd))
+            continue;
+        e->phase = REAPER_CLOSING;
+        return e;
+    }
+    return NULL;
+}
+
 time_ns reaper_deadline(const struct reaper *r)
 {
     time_ns least = INT64_MAX;

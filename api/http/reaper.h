@@ -28,6 +28,8 @@ enum {
     REAPER_LOCAL_MAX = 128 /* by the Unix socket, beside those */
 };
 
+static const time_ns REAPER_LEFT = 1000000000;
+
 enum reaper_phase {
     REAPER_FREE,    /* no connection */
     REAPER_HEAD,    /* a request has begun, or is awaited for the first time */
@@ -112,6 +114,13 @@ bool reaper_has_tokens(const struct reaper *r);
 struct reaper_entry *
 reaper_revoked(struct reaper *r, bool (*lives)(const void *ctx, uint64_t token),
                const void *ctx);
+
+/* A connection that has awaited words of its client for REAPER_LEFT at @now,
+ * though the client has @left (sends no more), now in REAPER_CLOSING, as
+ * reaper_next gives them. The library does not notice an end that comes
+ * together with the last words. */
+struct reaper_entry *reaper_left(struct reaper *r, time_ns now,
+                                 bool (*left)(int fd));
 
 /* The earliest deadline; INT64_MAX: none. */
 time_ns reaper_deadline(const struct reaper *r);

@@ -112,6 +112,7 @@ static void rest(struct outgoing *x)
 {
     assert(!x->suspended);
     x->suspended = true;
+    reaper_enter(x->entry, REAPER_STREAM, clock_monotonic());
     watch_pipe(x);
     MHD_suspend_connection(x->connection);
 }

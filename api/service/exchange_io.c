@@ -175,6 +175,7 @@ static void wait_for(struct exchanges *s, struct exchange *x,
     x->asked = clock_monotonic();
     x->next = s->waiting;
     s->waiting = x;
+    reaper_enter(entry_of(x->connection), REAPER_ANSWER, x->asked);
     MHD_suspend_connection(x->connection);
 }
 

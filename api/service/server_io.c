@@ -81,6 +81,7 @@ struct api_server {
     time_ns local_rests; /* until then; 0: it does not */
     time_ns rests_since; /* TCP; 0: it does not */
     time_ns revoked_due; /* tokens of open connections are looked at again */
+    time_ns left_due;    /* as clients that have left */
     uint64_t cut;        /* connections */
     unsigned refused;    /* of other users, at the Unix socket */
     struct exchanges exchanges;
@@ -179,6 +180,29 @@ static void reap(struct door *d, time_ns now)
     assert(d->reaper.used <= REAPER_CONNECTIONS_MAX);
     while ((e = reaper_next(&d->reaper, now)))
         cut(d, e);
+}
+
+/* Its client sends no more, and has sent nothing that is not read. */
+static bool has_left(int fd)
+{
+    char byte;
+
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* At most once a second; the library notices most of them itself. */
+static void cut_left(struct api_server *s)
+{
+    time_ns now = clock_monotonic();
+    const struct reaper_entry *e;
+
+    if (now < s->left_due)
+        return;
+    s->left_due = now + REAPER_LEFT;
+    while ((e = reaper_left(&s->tcp.reaper, now, has_left)))
+        cut(&s->tcp, e);
+    while ((e = reaper_left(&s->local.reaper, now, has_left)))
+        cut(&s->local, e);
 }
 
 static bool token_lives(const void *tokens, uint64_t number)
@@ -373,6 +397,7 @@ static void *serve(void *arg)
         exports_serve(&s->exchanges.exports, clock_monotonic());
         let_in(s);
         cut_revoked(s);
+        cut_left(s);
         serve_door(&s->tcp);
         serve_door(&s->local);
         note_use(s);

@@ -209,6 +209,28 @@ static void reaper_cuts_revoked_tokens(void **state)
     assert_false(reaper_has_tokens(&r));
 }
 
+static bool is_odd_fd(int fd)
+{
+    return fd % 2 == 1;
+}
+
+/* Who sends no more is cut where words are awaited, not where an answer is. */
+static void reaper_cuts_who_has_left(void **state)
+{
+    struct reaper_entry *e[7];
+
+    (void)state;
+    for (int i = 0; i < 7; i++)
+        e[i] = reaper_add(&r, i, 0);
+    reaper_enter(e[3], REAPER_ANSWER, 0);
+    reaper_enter(e[5], REAPER_IDLE, 5);
+    assert_null(reaper_left(&r, REAPER_LEFT - 1, is_odd_fd));
+    assert_true(reaper_left(&r, REAPER_LEFT, is_odd_fd) == e[1]);
+    assert_null(reaper_left(&r, REAPER_LEFT + 4, is_odd_fd));
+    assert_true(reaper_left(&r, REAPER_LEFT + 5, is_odd_fd) == e[5]);
+    assert_null(reaper_left(&r, 10 * REAPER_LEFT, is_odd_fd));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +244,7 @@ int main(void)
         cmocka_unit_test_setup(reaper_keeps_places_for_the_known, setup),
         cmocka_unit_test_setup(reaper_counts_its_own_places, setup),
         cmocka_unit_test_setup(reaper_cuts_revoked_tokens, setup),
+        cmocka_unit_test_setup(reaper_cuts_who_has_left, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
