@@ -153,7 +153,8 @@ class Bench:
     def strategy(self, what, seed):
         config = {**self.config, "tuner": STRATEGIES[what]}
         self.done(what, seed, "", lambda folder: quality_run.run(
-            self.args, config, seed, self.held, folder))
+            self.args, config, seed, self.held, folder,
+            settings=self.args.set))
 
     def optuna(self, seed):
         few = not self.job.rates
@@ -231,6 +232,8 @@ def main():
                         help="jobs that run at the same time")
     parser.add_argument("--keep", action="store_true",
                         help="the states of strategies' runs stay in WORK/runs")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
+                        help="of the strategies' configurations, to try it")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--mltune", default="build/release/mltune")
     args = parser.parse_args()

@@ -113,7 +113,7 @@ def seconds_of(text):
         text.replace("Z", "+00:00")).timestamp()
 
 
-def run(args, config, seed, held, folder, watch=None):
+def run(args, config, seed, held, folder, watch=None, settings=()):
     """One run in `folder`, which it leaves: a row of figures.
 
     `watch(epoch, metric)` is called at each epoch; where it says so, the run is
@@ -125,7 +125,8 @@ def run(args, config, seed, held, folder, watch=None):
     with open(folder / "out", "w") as out, open(folder / "err", "w+") as err:
         process = subprocess.Popen(
             [args.mltune, "run", str(path), "--json", "--seed", str(seed),
-             "--state", str(state), *(["-v"] if watch else [])],
+             "--state", str(state), *(["-v"] if watch else []),
+             *(w for s in settings for w in ("--set", s))],
             stdout=out, stderr=subprocess.PIPE if watch else err, text=True)
         meter, given_up = Meter(process.pid), False
         for line in process.stderr if watch else []:
