@@ -19,6 +19,7 @@ enum { CHUNK_BYTES = 1024, SCRATCH_ALIGN = 64 };
 /* clang-format off */
 static const char schema[] =
     "{\"type\": \"object\", \"x-task\": \"classes\","
+    " \"x-table-patience\": true,"
     " \"required\": [\"data\"], \"properties\": {"
     SETTINGS_SCHEMA("mlr", "images (idx, cifar) or a table (csv) with labels") ","
     SAMPLES_SCHEMA ","

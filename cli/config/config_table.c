@@ -229,7 +229,8 @@ static const struct config_field fields[] = {
     {.path = "stop.plateau_hits",
      .type = CONFIG_BOOL,
      .help = "whether plateau_samples counts where the metric is a share of "
-             "hits, too; true where nn's data are a table, unless given"},
+             "hits, too; true where the data of nn or mlr are a table, unless "
+             "given"},
     {.path = "stop.max_epochs",
      .type = CONFIG_INT,
      .fallback = "100",

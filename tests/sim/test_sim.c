@@ -551,6 +551,33 @@ static void sim_divergence_while_training_is_answered(void **state)
     assert_true(rescued >= 27);
 }
 
+/* Where the finalists that are left diverge, the finals begin again with
+ * others: what was tried and trains is found. */
+static void sim_finals_without_a_finalist_begin_again(void **state)
+{
+    unsigned again = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 30; seed++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+        char *trace = NULL;
+        struct sim_options o = {.replay = seed == 1, .trace = &trace};
+
+        f.name = "late_finals";
+        f.late_limit = 0.2;
+        f.late_after = 1;
+        f.max_epochs = 12;
+        sim_run(&f, seed, &o, &r);
+        assert_false(r.hung);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        again += strstr(trace, "the finals begin again") != NULL;
+        mem_free(trace);
+    }
+    printf("finals that began again in 30 runs: %u\n", again);
+    assert_true(again >= 3);
+}
+
 /* A fixed setting that diverges fails the run, and so does one that is all that
  * there is. */
 static void sim_divergence_without_another_setting_fails(void **state)
@@ -854,6 +881,7 @@ int main(void)
         cmocka_unit_test(sim_limits_change_while_it_runs),
         cmocka_unit_test(sim_bad_initial_setting_is_left),
         cmocka_unit_test(sim_divergence_while_training_is_answered),
+        cmocka_unit_test(sim_finals_without_a_finalist_begin_again),
         cmocka_unit_test(sim_divergence_without_another_setting_fails),
         cmocka_unit_test(sim_application_errors_fail_what_they_hit),
         cmocka_unit_test(sim_no_run_trains_beyond_its_last_epoch),

@@ -82,6 +82,10 @@ struct finalist *finals_best_kept(struct finals *f);
  * whose own epochs are yet to be taken. True if it did. */
 bool finals_save_best(struct finals *f, const struct finalist *winner);
 
+/* Whether a finalist diverged. Its trial is labelled so: other finals of the
+ * same search do without it. */
+bool finals_diverged(const struct finals *f);
+
 /* Releases all finalists but @winner (may be NULL): branches, lines, forks. */
 void finals_deinit(struct finals *f, struct finalist *winner);
 

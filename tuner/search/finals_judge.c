@@ -89,10 +89,11 @@ static bool in_doubt(const struct finals *f, const struct finalist *x,
  * that falls this is taken in proportion: an epoch from 10 to 2 does not lead
  * to -6. (The fraction
  * measured over three epochs instead chose slow settings with much left to
- * gain.) The training loss falls fastest where it began highest (a rate that is
- * too large starts with a jump), so there the value itself counts; and where
- * the metric has a sampling error, twice the value would be five times its
- * variance. */
+ * gain.) A rise is not carried on: so early it is the noise of a large rate,
+ * which later falls. The training loss falls fastest where it began highest (a
+ * rate that is too large starts with a jump), so there the value itself counts;
+ * and where the metric has a sampling error, twice the value would be five
+ * times its variance. */
 static double outlook(const struct finals *f, const struct finalist *x,
                       double time)
 {
@@ -104,7 +105,7 @@ static double outlook(const struct finals *f, const struct finalist *x,
         return now;
     if (now > 0 && now < before)
         return now * now / before;
-    return 2 * now - before;
+    return now >= before ? now : 2 * now - before;
 }
 
 /* NaN is worse than any number. */

@@ -708,13 +708,19 @@ static void end_without_setting(struct mltuner *s)
                         "ranges of the tunables");
 }
 
+/* Whether some setting has to come of the search. */
+static bool needs_setting(const struct mltuner *s)
+{
+    return !s->search.plan.retune || s->rescue;
+}
+
 /* No finalist. A re-tune: the setting stays. */
 static void nothing_found(struct mltuner *s)
 {
     struct board *c = s->c;
 
     assert(s->phase == PHASE_SEARCH || s->phase == PHASE_FINALS);
-    if (s->search.plan.retune && !s->rescue) {
+    if (!needs_setting(s)) {
         s->vain++;
         close_search(s, 0,
                      s->phase == PHASE_FINALS
@@ -737,6 +743,37 @@ static void nothing_found(struct mltuner *s)
     end_without_setting(s);
 }
 
+static size_t choose_finalists(struct mltuner *s,
+                               struct trial *finalist[FINALISTS_MAX])
+{
+    size_t n = search_finalists(&s->search, finalist);
+
+    if (n == 0 && needs_setting(s))
+        n = search_least_bad(&s->search, finalist);
+    return n;
+}
+
+/* Near the largest rate that trains at all the fastest over a trial diverge
+ * within an epoch. Where no finalist is left, and some setting has to come of
+ * the search, the finals begin again without those that diverged: each time
+ * with a trial less. False: no other trial is left, or all is well. */
+static bool finals_again(struct mltuner *s)
+{
+    struct trial *finalist[FINALISTS_MAX];
+    size_t n;
+
+    if (!needs_setting(s) || !finals_diverged(&s->finals))
+        return false;
+    n = choose_finalists(s, finalist);
+    if (n == 0)
+        return false;
+    board_decision(s->c, "finals",
+                   "no finalist is left: the finals begin again, without those "
+                   "that diverged");
+    finals_init(&s->finals, s->c, s->search.plan.parent, finalist, n);
+    return true;
+}
+
 static void search(struct mltuner *s)
 {
     struct board *c = s->c;
@@ -746,9 +783,7 @@ static void search(struct mltuner *s)
     assert(s->phase == PHASE_SEARCH);
     if (search_advance(&s->search) == SEARCH_BUSY)
         return;
-    n = search_finalists(&s->search, finalist);
-    if (n == 0 && (!s->search.plan.retune || s->rescue))
-        n = search_least_bad(&s->search, finalist);
+    n = choose_finalists(s, finalist);
     if (s->search.hurried && n > 1 && finalist[0]->branch != BRANCH_NONE)
         n = 1; /* finals would take as much again */
     if (n == 0) {
@@ -813,7 +848,8 @@ static void finals(struct mltuner *s)
         s->best_aside = true;
     if (none) {
         finals_deinit(&s->finals, NULL);
-        nothing_found(s);
+        if (!finals_again(s))
+            nothing_found(s);
     } else if (winner) {
         adopt_finalist(s, winner);
     }

@@ -181,6 +181,25 @@ static void finals_judge_outlook_is_in_proportion(void **st)
     scene_deinit(&s);
 }
 
+/* A rise of the error counts as it is, and is not doubled. */
+static void finals_judge_a_rise_is_not_carried_on(void **st)
+{
+    struct scene s;
+    struct finalist *noisy, *slow;
+
+    (void)st;
+    scene_init(&s, "sqrt_mean", false, 2000);
+    noisy = add(&s, 1);
+    epoch(noisy, 0.340, 4.991);
+    epoch(noisy, 0.326, 5.165);
+    slow = add(&s, 1);
+    epoch(slow, 0.377, 5.242);
+    epoch(slow, 0.355, 5.237);
+    assert_ptr_equal(finals_best(&s.f, 2, NULL), noisy);
+    assert_ptr_equal(finals_best(&s.f, 2, noisy), slow);
+    scene_deinit(&s);
+}
+
 /* At equal time: between epochs on the line that joins them. Without
  * validation the loss counts, as it is. */
 static void finals_judge_compares_at_equal_time(void **st)
@@ -214,6 +233,7 @@ int main(void)
         cmocka_unit_test(finals_judge_alike_is_alike_in_both),
         cmocka_unit_test(finals_judge_other_metrics_have_an_outlook),
         cmocka_unit_test(finals_judge_outlook_is_in_proportion),
+        cmocka_unit_test(finals_judge_a_rise_is_not_carried_on),
         cmocka_unit_test(finals_judge_compares_at_equal_time),
     };
 
