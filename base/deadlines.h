@@ -52,6 +52,12 @@
     X(RANK, 60000,                                                             \
       "a process of `mpirun` to take its node; the tuner among them",          \
       "the run ends; it ends")                                                 \
+    X(POD, 600000,                                                             \
+      "a pod of a job of Kubernetes to take its node (`mltune deploy "         \
+      "--wait`); index 0 among them",                                          \
+      "the run ends; the pod ends")                                            \
+    X(POD_STARTS, 2000, "an answer of the resolver, by a pod that waits",      \
+      "it asks again")                                                         \
     X(NODE_LINGER, 1000, "a node's last messages to leave",                    \
       "they are dropped")                                                      \
     X(NODE_GRACE, 3000, "what a node still does when it is to end",            \

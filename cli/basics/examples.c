@@ -44,6 +44,10 @@ static const struct example rows[] = {
      "to another; its token in MLTUNE_TOKEN"},
     {"submit", "mltune submit config.json --launcher slurm --nodes 4",
      "as a batch job of Slurm's"},
+    {"deploy",
+     "mltune deploy kubernetes config.json --image mltune:0.1 --state-claim "
+     "runs",
+     "for kubectl apply -f -"},
     {"upload", "mltune upload train.csv",
      "then: \"data\": \"train.csv\" in a configuration"},
     {"upload", "mltune upload train.csv --as 2026/train.csv",

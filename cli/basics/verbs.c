@@ -22,6 +22,8 @@ static const struct verb rows[] = {
     {"serve", "a service of many runs, submitted over HTTP", false, verb_serve},
     {"submit", "put a run into the queue of a service, or of Slurm", false,
      verb_submit},
+    {"deploy", "the objects by which Kubernetes trains it in pods", false,
+     verb_deploy},
     {"upload", "a file into the data folder of a service", false, verb_upload},
     {"token", "who may use a service: named tokens, each with a role", false,
      verb_token},

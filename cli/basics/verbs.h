@@ -59,6 +59,7 @@ int verb_show(int argc, char **argv);
 int verb_steer(int argc, char **argv); /* all of the table of commands */
 int verb_strategies(int argc, char **argv);
 int verb_submit(int argc, char **argv);
+int verb_deploy(int argc, char **argv);
 int verb_upload(int argc, char **argv);
 int verb_token(int argc, char **argv);
 int verb_topics(int argc, char **argv);

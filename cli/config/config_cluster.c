@@ -39,6 +39,8 @@ enum err config_cluster_nodes(struct config_parse *p)
         n = allocated();
     else if (has_launcher(p, "mpi") && ranks_find(&ranks))
         n = ranks.size;
+    else if (has_launcher(p, "kubernetes") && ranks_find_pod(&ranks))
+        n = ranks.size;
     return n > 0 ? json_put(p->root, "/cluster/nodes", json_integer(n))
                  : ERR_OK;
 }
@@ -95,7 +97,7 @@ void config_cluster(struct config_parse *p)
     static const char *const mine[] = {"/cluster/command", "/cluster/address"};
     const json_t *hosts = json_at(p->root, "/cluster/hosts");
     bool ssh = has_launcher(p, "ssh"), slurm = has_launcher(p, "slurm");
-    bool mpi = has_launcher(p, "mpi");
+    bool mpi = has_launcher(p, "mpi"), pods = has_launcher(p, "kubernetes");
 
     assert(p->c);
     check_names(p);
@@ -110,7 +112,7 @@ void config_cluster(struct config_parse *p)
             problems_warn(p->problems, mine[i],
                           mpi ? "acts with cluster.launcher ssh and slurm alone"
                               : "acts with nodes on other machines alone");
-    if ((ssh || slurm || mpi) && config_is_program(p->c))
+    if ((ssh || slurm || mpi || pods) && config_is_program(p->c))
         problems_add(p->problems, "/cluster/launcher",
                      json_at(p->root, "/cluster/launcher"),
                      "local: a program of your own is started on this machine "

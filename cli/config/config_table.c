@@ -37,10 +37,10 @@ static const struct config_field fields[] = {
     {.path = "cluster.launcher",
      .type = CONFIG_STRING,
      .fallback = "\"local\"",
-     .choices = "local|ssh|slurm|mpi",
+     .choices = "local|ssh|slurm|mpi|kubernetes",
      .help = "how nodes are started: on this machine, on hosts by ssh, by "
-             "srun inside an allocation of Slurm, or by mpirun, which starts "
-             "mltune on each"},
+             "srun inside an allocation of Slurm, by mpirun, which starts "
+             "mltune on each, or in pods of Kubernetes (mltune deploy)"},
     {.path = "cluster.hosts",
      .type = CONFIG_ANY,
      .schema = "{\"type\": \"array\", \"minItems\": 1, \"maxItems\": 64,"
@@ -64,7 +64,7 @@ static const struct config_field fields[] = {
      .max = KEEPER_NODES_MAX,
      .help = "processes that train, each with its part of the parameters; with "
              "ssh and slurm as many as hosts unless given, with mpi as many as "
-             "mpirun has started"},
+             "mpirun has started, with kubernetes as many as the job has pods"},
     {.path = "cluster.workers",
      .type = CONFIG_INT,
      .min = 1,

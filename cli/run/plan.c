@@ -144,6 +144,8 @@ static const char *where_nodes_run(const struct run_config *c)
         return "on hosts of the allocation";
     if (launcher && strcmp(launcher, "mpi") == 0)
         return "where mpirun starts them";
+    if (launcher && strcmp(launcher, "kubernetes") == 0)
+        return "a pod each";
     return "on this machine";
 }
 

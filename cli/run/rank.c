@@ -38,7 +38,7 @@ enum err rank_meet(const char *state, struct own_rank *out, struct fault *f)
     if (!err)
         err = ranks_place(path, &r.is, r.place, f);
     if (!err && r.is.rank == 0)
-        err = ranks_hold(path, r.place, &r.lock_fd, f);
+        err = ranks_hold(r.place, &r.lock_fd, f);
     if (!err && r.is.rank == 0 && setenv("MLTUNE_RANKS", r.place, 1) != 0)
         err = fault_set(f, ERR_NOMEM, "out of memory");
     if (!err)
@@ -46,6 +46,137 @@ enum err rank_meet(const char *state, struct own_rank *out, struct fault *f)
     else if (r.lock_fd >= 0)
         close(r.lock_fd);
     return err;
+}
+
+/* The last part of "tcp://HOST:PORT". */
+static enum err open_desk(struct own_rank *r, const char *root, const char *key,
+                          struct fault *f)
+{
+    const char *port = strrchr(root, ':');
+    char address[16];
+
+    if (!port || strncmp(root, "tcp://", 6) != 0 || strlen(port) > 6)
+        return fault_set(f, ERR_INVAL,
+                         "MLTUNE_ROOT: expected tcp://HOST:PORT of the job's "
+                         "index 0, found \"%.200s\"",
+                         root);
+    snprintf(address, sizeof(address), "*%s", port);
+    return rank_desk_open(address, key, r->is.size, r->place, &r->desk, f);
+}
+
+static enum err take_desk(const char *state, const char *root, const char *key,
+                          struct own_rank *r, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    enum err err = state_make(state, path, f);
+
+    if (!err)
+        err = ranks_place(path, &r->is, r->place, f);
+    if (!err)
+        err = ranks_hold(r->place, &r->lock_fd, f);
+    if (!err && setenv("MLTUNE_RANKS", r->place, 1) != 0)
+        err = fault_set(f, ERR_NOMEM, "out of memory");
+    if (!err)
+        err = open_desk(r, root, key, f);
+    if (err && r->lock_fd >= 0)
+        close(r->lock_fd);
+    return err;
+}
+
+enum err rank_meet_pods(const char *state, struct own_rank *out,
+                        struct fault *f)
+{
+    const char *root = getenv("MLTUNE_ROOT"), *given = getenv("MLTUNE_KEY");
+    struct own_rank r = {.lock_fd = -1};
+    char key[RUN_KEY_LEN + 1] = "";
+    enum err err;
+
+    if (!ranks_find_pod(&r.is) || !root || !given)
+        return fault_set(
+            f, ERR_INVAL,
+            "cluster.launcher kubernetes works in pods of a job that `mltune "
+            "deploy kubernetes` has printed, and the environment names none "
+            "(JOB_COMPLETION_INDEX, MLTUNE_PODS, MLTUNE_JOB, MLTUNE_ROOT, "
+            "MLTUNE_KEY)");
+    if (strlen(given) == RUN_KEY_LEN)
+        memcpy(key, given, sizeof(key));
+    unsetenv("MLTUNE_KEY");
+    if (r.is.rank == 0) {
+        err = take_desk(state, root, key, &r, f);
+    } else {
+        snprintf(r.place, sizeof(r.place), "%s", root);
+        err = rank_call_open(root, key, r.is.rank, &r.call, f);
+    }
+    if (!err)
+        *out = r;
+    return err;
+}
+
+/* ---- by folder or by wire ------------------------------------------------ */
+
+/* Says that rank @r is free, once more or for the first time. */
+static enum err say_free(const struct own_rank *r, uint64_t number,
+                         struct fault *f)
+{
+    char host[RANKS_HOST_MAX];
+
+    if (r->call)
+        return ERR_OK;
+    ranks_own_host(r->is.rank, host);
+    return ranks_ask(r->place, r->is.rank, number, host, f);
+}
+
+/* What there is to start: NOTHING, WORK (owned by the caller) or OVER.
+ * *@alone_ms: how long nobody has answered, where that is known. */
+static enum rank_told look_for_work(const struct own_rank *r, uint64_t number,
+                                    struct ranks_work *work, int64_t *alone_ms)
+{
+    enum rank_told told;
+
+    if (r->call) {
+        told = rank_call_ask(r->call, number, work);
+        *alone_ms = rank_call_silent_ms(r->call);
+        return told;
+    }
+    if (ranks_answered(r->place, r->is.rank, number, work))
+        return RANK_TOLD_WORK;
+    if (ranks_is_over(r->place, r->is.rank, number))
+        return RANK_TOLD_OVER;
+    if (ranks_held(r->place))
+        *alone_ms = 0;
+    return RANK_TOLD_NOTHING;
+}
+
+static bool is_stopped(const struct own_rank *r, uint64_t number)
+{
+    if (r->call)
+        return rank_call_run(r->call, number) == RANK_TOLD_STOP;
+    return ranks_stopped(r->place, r->is.rank, number);
+}
+
+/* Who is not heard by rank 0 any more need not tell: that one knows no node of
+ * its own by then. */
+static enum err say_end(const struct own_rank *r, uint64_t number, int code,
+                        struct fault *f)
+{
+    time_ns end = clock_monotonic() + DEADLINE_NODE_STOP_MS * 1000000LL;
+
+    if (!r->call)
+        return ranks_end(r->place, r->is.rank, number, code, f);
+    while (rank_call_end(r->call, number, code) != RANK_TOLD_ENDED &&
+           clock_monotonic() < end)
+        continue;
+    return ERR_OK;
+}
+
+static void say_leave(struct own_rank *r)
+{
+    if (r->call)
+        rank_call_leave(r->call);
+    else
+        ranks_leave(r->place, r->is.rank);
+    rank_call_close(r->call);
+    r->call = NULL;
 }
 
 /* ---- a rank that starts nodes -------------------------------------------- */
@@ -62,6 +193,19 @@ static int pause_for(int signal_fd)
     return 0;
 }
 
+static int say_alone(const struct own_rank *r)
+{
+    if (r->call)
+        console_error("index %u: index 0, which is the tuner, has not answered "
+                      "at %s for %d s: %s",
+                      r->is.rank, r->place, r->is.wait_ms / 1000,
+                      rank_call_why(r->call));
+    else
+        console_error("rank %u: rank 0, which is the tuner, is not there (%s)",
+                      r->is.rank, r->place);
+    return EXIT_INTERRUPTED;
+}
+
 /* GO_ON with @work (owned by the caller), or the exit code. */
 static int await_work(const struct own_rank *r, uint64_t number, int signal_fd,
                       struct ranks_work *work)
@@ -70,21 +214,21 @@ static int await_work(const struct own_rank *r, uint64_t number, int signal_fd,
 
     for (;;) {
         int number_of_signal = pause_for(signal_fd);
+        int64_t alone = (clock_monotonic() - held) / 1000000;
 
         if (number_of_signal)
             return EXIT_SIGNAL + number_of_signal;
-        if (ranks_answered(r->place, r->is.rank, number, work))
+        switch (look_for_work(r, number, work, &alone)) {
+        case RANK_TOLD_WORK:
             return GO_ON;
-        if (ranks_is_over(r->place, r->is.rank, number))
+        case RANK_TOLD_OVER:
             return EXIT_DONE;
-        if (ranks_held(r->place))
-            held = clock_monotonic();
-        else if (clock_monotonic() - held > DEADLINE_RANK_MS * 1000000LL) {
-            console_error("rank %u: rank 0, which is the tuner, is not there "
-                          "(%s)",
-                          r->is.rank, r->place);
-            return EXIT_INTERRUPTED;
+        default:
+            break;
         }
+        if (alone > r->is.wait_ms)
+            return say_alone(r);
+        held = clock_monotonic() - alone * 1000000;
     }
 }
 
@@ -124,7 +268,7 @@ static int run_node(const struct own_rank *r, const struct ranks_work *work,
 
     while (!number && !subprocess_wait(p, RANKS_LOOK_MS, signal_fd)) {
         number = pause_for(signal_fd);
-        if (ranks_stopped(r->place, r->is.rank, work->number))
+        if (is_stopped(r, work->number))
             break;
     }
     close(tether);
@@ -163,7 +307,7 @@ static int do_work(const struct own_rank *r, const struct ranks_work *work,
 {
     struct fault f = {0};
     int number, code = start_and_wait(r, work, signal_fd, &number);
-    enum err err = ranks_end(r->place, r->is.rank, work->number, code, &f);
+    enum err err = say_end(r, work->number, code, &f);
 
     if (number)
         return EXIT_SIGNAL + number;
@@ -181,7 +325,7 @@ static int serve_once(const struct own_rank *r, int signal_fd)
     int code;
 
     if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number) ||
-        ranks_ask(r->place, r->is.rank, number, &f) != ERR_OK) {
+        say_free(r, number, &f) != ERR_OK) {
         console_error("rank %u: %s", r->is.rank, f.text);
         return EXIT_IO;
     }
@@ -193,7 +337,7 @@ static int serve_once(const struct own_rank *r, int signal_fd)
     return code;
 }
 
-int rank_serve(const struct own_rank *r)
+int rank_serve(struct own_rank *r)
 {
     struct fault f = {0};
     int signal_fd, code = GO_ON;
@@ -208,7 +352,7 @@ int rank_serve(const struct own_rank *r)
     }
     while (code == GO_ON)
         code = serve_once(r, signal_fd);
-    ranks_leave(r->place, r->is.rank);
+    say_leave(r);
     signals_close(signal_fd);
     return code;
 }
@@ -233,13 +377,21 @@ static bool tell_all(const struct own_rank *r)
     return all;
 }
 
-void rank_part(struct own_rank *r)
+/* As podFailurePolicy of the job has it (cli/verbs/kube_job.c). */
+static bool is_final(int code)
+{
+    return code == EXIT_DONE || code == EXIT_RUN_FAILED || code == EXIT_CONFIG;
+}
+
+void rank_part(struct own_rank *r, int code)
 {
     time_ns end = clock_monotonic() + DEADLINE_NODE_STOP_MS * 1000000LL;
 
     assert(r->is.rank == 0);
-    while (!tell_all(r) && clock_monotonic() < end)
-        poll(NULL, 0, RANKS_LOOK_MS);
+    if (!r->is.pods || is_final(code))
+        while (!tell_all(r) && clock_monotonic() < end)
+            poll(NULL, 0, RANKS_LOOK_MS);
+    rank_desk_close(r->desk);
     folder_remove(r->place, NULL);
     close(r->lock_fd);
     unsetenv("MLTUNE_RANKS");

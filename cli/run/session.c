@@ -22,6 +22,7 @@
 #include "cli/state/serve.h"
 #include "searchers/searcher.h"
 #include "tuner/board/strategy.h"
+#include "tuner/shell/ranks_io.h"
 
 #include <assert.h>
 #include <math.h>
@@ -494,7 +495,14 @@ static double time_for_hello(const struct session *s, const char **by)
 static void set_deadlines(const struct session *s, struct loop_options *o)
 {
     const json_t *config = s->o->config;
+    struct ranks ranks;
 
+    /* Whose pods may take their time to come. */
+    if (strcmp(s->cluster.engine->name, "kubernetes") == 0 &&
+        ranks_find_pod(&ranks)) {
+        o->hello_s = ranks.wait_ms * 1e-3;
+        o->hello_by = "mltune deploy --wait";
+    }
     if (!s->o->program) {
         json_to_seconds(json_at(config, "/cluster/ready_timeout"), &o->ready_s);
         o->ready_by = "cluster.ready_timeout";

@@ -127,36 +127,56 @@ static enum err allocated_hosts(struct session *s, struct fault *f)
     return err;
 }
 
+static bool is_by(const struct session *s, const char *name)
+{
+    return strcmp(s->cluster.engine->name, name) == 0;
+}
+
+static enum err say_missing(const struct ranks *r, unsigned rank,
+                            const char *place, struct fault *f)
+{
+    if (r->pods)
+        return fault_set(f, ERR_NODE,
+                         "index %u, of %u of the job, has not come within %d "
+                         "s: kubectl describe says why its pod is not there, "
+                         "and kubectl logs what it says",
+                         rank, r->size, r->wait_ms / 1000);
+    return fault_set(f, ERR_NODE,
+                     "rank %u, of %u that mpirun has started, has not "
+                     "come to %s: all need the state folder on a file "
+                     "system that they share",
+                     rank, r->size, place);
+}
+
 /* Those of the others: once they have come. */
 static enum err hosts_of_ranks(struct session *s, struct fault *f)
 {
-    time_ns end = clock_monotonic() + DEADLINE_RANK_MS * 1000000LL;
+    bool pods = is_by(s, "kubernetes");
     const char *place = getenv("MLTUNE_RANKS");
     struct pollfd p = {.fd = s->signal_fd, .events = POLLIN};
     char host[ENGINE_HOST_MAX] = "";
     struct ranks r;
     uint64_t number;
+    time_ns end;
     enum err err;
 
-    if (!place || !ranks_find(&r) || r.size != s->nodes)
+    if (!place || !(pods ? ranks_find_pod(&r) : ranks_find(&r)) ||
+        r.size != s->nodes)
         return fault_set(f, ERR_INVAL,
                          "cluster.nodes is %u, which is not the number of "
-                         "processes that mpirun has started: they are a node "
-                         "each",
-                         s->nodes);
-    if (gethostname(host, sizeof(host) - 1) != 0)
-        snprintf(host, sizeof(host), "localhost");
+                         "%s: they are a node each",
+                         s->nodes,
+                         pods ? "the job's pods"
+                              : "processes that mpirun has started");
+    end = clock_monotonic() + r.wait_ms * 1000000LL;
+    ranks_own_host(0, host);
     err = add_host(s, host, f);
     for (unsigned i = 1; i < r.size && !err;) {
         if (ranks_asked(place, i, &number, host)) {
             err = add_host(s, host, f);
             i++;
         } else if (clock_monotonic() > end || poll(&p, 1, RANKS_LOOK_MS) > 0) {
-            err = fault_set(f, ERR_NODE,
-                            "rank %u, of %u that mpirun has started, has not "
-                            "come to %s: all need the state folder on a file "
-                            "system that they share",
-                            i, r.size, place);
+            err = say_missing(&r, i, place, f);
         }
     }
     return err;
@@ -170,9 +190,9 @@ static enum err find_hosts(struct session *s, struct fault *f)
     c->host = mem_calloc(KEEPER_NODES_MAX, sizeof(*c->host));
     if (!c->host)
         return fault_set(f, ERR_NOMEM, "out of memory");
-    if (strcmp(c->engine->name, "slurm") == 0)
+    if (is_by(s, "slurm"))
         err = allocated_hosts(s, f);
-    else if (strcmp(c->engine->name, "mpi") == 0)
+    else if (is_by(s, "mpi") || is_by(s, "kubernetes"))
         err = hosts_of_ranks(s, f);
     else
         err = read_hosts(s, f);
@@ -296,10 +316,14 @@ static enum err find_address(struct session *s, struct fault *f)
 {
     const char *given =
         json_string_value(json_at(s->o->config, "/cluster/address"));
+    const char *pod = getenv("MLTUNE_POD_IP");
     struct session_cluster *c = &s->cluster;
     char name[LOOKUP_HOST_MAX];
     const char *colon;
 
+    /* The one that Kubernetes gave the pod; hosts are no names there. */
+    if (is_by(s, "kubernetes"))
+        given = pod;
     if (!given || !*given)
         return guess_address(s, c->address, sizeof(c->address), f);
     colon = strchr(given, ':');

@@ -159,26 +159,27 @@ static int run(const struct start_options *a, const struct run_config *c)
     return code;
 }
 
-static bool is_mpi(const struct run_config *c)
+static bool is_launched_by(const struct run_config *c, const char *name)
 {
     const char *launcher =
         json_string_value(json_at(c->effective, "/cluster/launcher"));
 
-    return launcher && strcmp(launcher, "mpi") == 0;
+    return launcher && strcmp(launcher, name) == 0;
 }
 
 int start_run(const struct start_options *a, const struct run_config *c)
 {
+    bool pods = is_launched_by(c, "kubernetes");
     struct fault f = {0};
     struct own_rank rank;
     enum err err;
     int code;
 
     assert(a);
-    assert(c);
-    if (!is_mpi(c))
+    if (!pods && !is_launched_by(c, "mpi"))
         return run(a, c);
-    err = rank_meet(a->state, &rank, &f);
+    err = pods ? rank_meet_pods(a->state, &rank, &f)
+               : rank_meet(a->state, &rank, &f);
     if (err) {
         console_error("%s", f.text);
         return exit_code_of(err);
@@ -186,6 +187,6 @@ int start_run(const struct start_options *a, const struct run_config *c)
     if (rank.is.rank > 0)
         return rank_serve(&rank);
     code = run(a, c);
-    rank_part(&rank);
+    rank_part(&rank, code);
     return code;
 }

@@ -1,5 +1,6 @@
 /* `mltune rank-node node ...`: what stands for a node on another rank
- * (cluster.launcher mpi), and is that node on rank 0; started by tuners.
+ * (cluster.launcher mpi and kubernetes), and is that node on rank 0; started by
+ * tuners.
  *
  * Standard input begins with the run's key, as that of `mltune node --tether`;
  * what that rank's node writes goes where our standard output does. Ends as the
@@ -22,6 +23,7 @@
 struct relay {
     const char *place;
     unsigned rank;
+    struct ranks all; /* of ours the rank is 0 */
     struct ranks_work work;
     bool asked, taken, stopped; /* the rank is free, has it, is to end it */
     time_ns until;              /* it is to be taken, or to end */
@@ -116,23 +118,51 @@ static void look_at_stdin(struct relay *r)
         ranks_stop(r->place, r->rank, r->work.number, NULL);
 }
 
+/* Whether it asks for another node while it should have this one: it is a new
+ * pod. (A rank says that its node has ended before it asks again.) */
+static bool is_replaced(const struct relay *r)
+{
+    char host[RANKS_HOST_MAX];
+    uint64_t number;
+
+    return r->taken && ranks_asked(r->place, r->rank, &number, host) &&
+           number != r->work.number;
+}
+
+static int give_up(const struct relay *r)
+{
+    if (r->stopped)
+        console_error("rank %u does not end its node", r->rank);
+    else if (r->all.pods)
+        console_error("index %u of the job has not come within %d s to take "
+                      "its node: kubectl describe says why its pod is not "
+                      "there",
+                      r->rank, r->all.wait_ms / 1000);
+    else
+        console_error("rank %u, of those that mpirun has started, does not "
+                      "take its node",
+                      r->rank);
+    return EXIT_RUN_FAILED;
+}
+
 static int relay(struct relay *r)
 {
     int code = EXIT_DONE;
 
-    wait_for(r, DEADLINE_RANK_MS);
+    wait_for(r, r->all.wait_ms);
     while (code == EXIT_DONE) {
+        bool replaced = is_replaced(r);
+
         if (r->asked && ranks_ended(r->place, r->rank, r->work.number, &code))
             return ended(r, code);
-        if (!r->taken)
-            code = hand_over(r);
-        if ((!r->taken || r->stopped) && clock_monotonic() > r->until) {
-            console_error(r->stopped ? "rank %u does not end its node"
-                                     : "rank %u, of those that mpirun has "
-                                       "started, does not take its node",
-                          r->rank);
+        if (replaced) {
+            console_error("node %u: its pod was started anew", r->rank);
             return EXIT_RUN_FAILED;
         }
+        if (!r->taken)
+            code = hand_over(r);
+        if ((!r->taken || r->stopped) && clock_monotonic() > r->until)
+            return give_up(r);
         look_at_stdin(r);
     }
     return code;
@@ -143,8 +173,10 @@ int verb_rank_node(int argc, char **argv)
     struct relay r = {.place = getenv("MLTUNE_RANKS")};
 
     if (argc < 2 || argc > RANKS_WORDS_MAX || !r.place ||
-        !find_rank(argc, argv, &r.rank)) {
-        console_error("rank-node: it is started by tuners under mpirun");
+        !find_rank(argc, argv, &r.rank) ||
+        !(ranks_find_pod(&r.all) || ranks_find(&r.all))) {
+        console_error("rank-node: it is started by tuners under mpirun and in "
+                      "pods of Kubernetes");
         return EXIT_USAGE;
     }
     if (r.rank == 0) {

@@ -136,8 +136,7 @@ static bool srun_is_busy(const char *words)
            strstr(words, "Job step creation temporarily disabled");
 }
 
-/* ---- mpi ------------------------------------------------------------------
- */
+/* ---- mpi, kubernetes ----------------------------------------------------- */
 
 /* What the ranks meet by is in the environment (cli/verbs/rank_node.c). */
 static enum err wrap_rank(const char *host, char *const node[],
@@ -175,6 +174,11 @@ static const struct engine engines[] = {
      .unreached = 1,
      .busy = srun_is_busy},
     {.name = "mpi",
+     .program = "/proc/self/exe",
+     .wrap = wrap_rank,
+     .unreached = 1,
+     .busy = rank_is_busy},
+    {.name = "kubernetes",
      .program = "/proc/self/exe",
      .wrap = wrap_rank,
      .unreached = 1,

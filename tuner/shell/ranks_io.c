@@ -1,11 +1,13 @@
 #include "tuner/shell/ranks_io.h"
 
+#include "base/deadlines.h"
 #include "base/mem.h"
 #include "base/text.h"
 
 #include <assert.h>
 #include <dirent.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,12 +61,29 @@ bool ranks_find(struct ranks *out)
     static const char *const jobs[] = {"MLTUNE_JOB", "PMIX_NAMESPACE",
                                        "OMPI_MCA_ess_base_jobid", "PMI_JOBID",
                                        "SLURM_JOB_ID"};
-    struct ranks r;
+    struct ranks r = {.wait_ms = DEADLINE_RANK_MS};
     const char *job = first(jobs, sizeof(jobs) / sizeof(*jobs));
 
     if (!job || !number_of(first(ranks, 3), &r.rank) ||
         !number_of(first(sizes, 3), &r.size) || r.rank >= r.size)
         return false;
+    clean(job, r.job);
+    *out = r;
+    return true;
+}
+
+bool ranks_find_pod(struct ranks *out)
+{
+    struct ranks r = {.pods = true, .wait_ms = DEADLINE_POD_MS};
+    const char *job = getenv("MLTUNE_JOB");
+    unsigned wait_s;
+
+    if (!job || !*job || !number_of(getenv("JOB_COMPLETION_INDEX"), &r.rank) ||
+        !number_of(getenv("MLTUNE_PODS"), &r.size) || r.rank >= r.size)
+        return false;
+    if (number_of(getenv("MLTUNE_POD_WAIT"), &wait_s) && wait_s > 0 &&
+        wait_s <= INT_MAX / 1000)
+        r.wait_ms = (int)wait_s * 1000;
     clean(job, r.job);
     *out = r;
     return true;
@@ -76,7 +95,7 @@ enum err ranks_place(const char *state, const struct ranks *r,
                      char out[FILE_PATH_MAX], struct fault *f)
 {
     char all[FILE_PATH_MAX];
-    enum err err = file_join(all, state, "mpi", f);
+    enum err err = file_join(all, state, r->pods ? "kubernetes" : "mpi", f);
 
     if (!err)
         err = file_join(out, all, r->job, f);
@@ -86,14 +105,15 @@ enum err ranks_place(const char *state, const struct ranks *r,
 }
 
 /* One without a lock is only just being made. */
-static void sweep(const char *state, const char *own)
+static void sweep(const char *own)
 {
     char all[FILE_PATH_MAX], path[FILE_PATH_MAX], lock[FILE_PATH_MAX];
+    const char *name = strrchr(own, '/');
     struct dirent *e;
     DIR *d;
 
-    if (file_join(all, state, "mpi", NULL) != ERR_OK)
-        return;
+    assert(name);
+    snprintf(all, sizeof(all), "%.*s", (int)(name - own), own);
     d = opendir(all);
     while (d && (e = readdir(d)))
         if (e->d_name[0] != '.' &&
@@ -106,8 +126,7 @@ static void sweep(const char *state, const char *own)
         closedir(d);
 }
 
-enum err ranks_hold(const char *state, const char *place, int *fd,
-                    struct fault *f)
+enum err ranks_hold(const char *place, int *fd, struct fault *f)
 {
     char path[FILE_PATH_MAX];
     enum err err = file_join(path, place, "lock", f);
@@ -117,7 +136,7 @@ enum err ranks_hold(const char *state, const char *place, int *fd,
     if (err == ERR_BUSY)
         fault_set(f, ERR_BUSY, "another job meets in %s", place);
     if (!err)
-        sweep(state, place);
+        sweep(place);
     return err;
 }
 
@@ -204,13 +223,18 @@ static bool has_number(const char *place, const char *kind, unsigned rank,
 
 /* ---- asking -------------------------------------------------------------- */
 
-enum err ranks_ask(const char *place, unsigned rank, uint64_t number,
-                   struct fault *f)
+void ranks_own_host(unsigned rank, char out[RANKS_HOST_MAX])
 {
-    char host[RANKS_HOST_MAX] = "", text[RANKS_HOST_MAX + 32];
+    memset(out, 0, RANKS_HOST_MAX);
+    if (gethostname(out, RANKS_HOST_MAX - 1) != 0 || !out[0])
+        snprintf(out, RANKS_HOST_MAX, "rank-%u", rank);
+}
 
-    if (gethostname(host, sizeof(host) - 1) != 0 || !host[0])
-        snprintf(host, sizeof(host), "rank-%u", rank);
+enum err ranks_ask(const char *place, unsigned rank, uint64_t number,
+                   const char *host, struct fault *f)
+{
+    char text[RANKS_HOST_MAX + 32];
+
     snprintf(text, sizeof(text), "%016" PRIx64 " %s\n", number, host);
     drop(place, "left", rank);
     return put(place, "ask", rank, text, f);
@@ -289,19 +313,58 @@ static bool parse_work(struct ranks_work *w)
     return w->n > 0 && !*at;
 }
 
+bool ranks_read_work(char *text, struct ranks_work *out)
+{
+    struct ranks_work w = {.text = text};
+
+    if (text && parse_work(&w)) {
+        *out = w;
+        return true;
+    }
+    ranks_work_deinit(&w);
+    return false;
+}
+
+static void forget_answer(const char *place, unsigned rank)
+{
+    drop(place, "ask", rank);
+    drop(place, "answer", rank);
+}
+
 bool ranks_answered(const char *place, unsigned rank, uint64_t number,
                     struct ranks_work *out)
 {
-    struct ranks_work w = {.text = get(place, "answer", rank)};
+    struct ranks_work w;
 
-    if (!w.text || !parse_work(&w) || w.number != number) {
+    if (!ranks_read_work(get(place, "answer", rank), &w))
+        return false;
+    if (w.number != number) {
         ranks_work_deinit(&w);
         return false;
     }
     *out = w;
-    drop(place, "ask", rank);
-    drop(place, "answer", rank);
+    forget_answer(place, rank);
     return true;
+}
+
+char *ranks_answer_to(const char *place, unsigned rank, uint64_t number)
+{
+    char *text = get(place, "answer", rank);
+    uint64_t n;
+
+    if (text && sscanf(text, "%16" SCNx64, &n) == 1 && n == number)
+        return text;
+    mem_free(text);
+    return NULL;
+}
+
+void ranks_taken(const char *place, unsigned rank, uint64_t number)
+{
+    char *text = ranks_answer_to(place, rank, number);
+
+    if (text)
+        forget_answer(place, rank);
+    mem_free(text);
 }
 
 void ranks_work_deinit(struct ranks_work *w)

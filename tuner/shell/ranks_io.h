@@ -1,9 +1,13 @@
-/* Ranks: the processes that `mpirun` has started, and how they meet.
+/* Ranks: the processes that `mpirun` has started, or the pods of a job of
+ * Kubernetes, and how they meet.
  *
  * Rank 0 is the tuner, the others each run a node where they are. What all of
  * them have is the job's name in the environment and the state folder on a file
  * system that they share, so they meet in a folder of that, STATE/mpi/JOB, of
- * mode 0700. No library of MPI is needed. Its files, K being a rank:
+ * mode 0700. No library of MPI is needed. Of pods rank 0 alone looks into the
+ * folder, STATE/kubernetes/JOB, and the others reach it over TCP
+ * (rank_desk_io.h): their places are not there before they are, and not always
+ * the same. The files, K being a rank:
  *
  *   ask-K     rank K is free: a number of this asking alone, and its host
  *   answer-K  that number, and what K is to start (key, log, words by line);
@@ -38,6 +42,8 @@ enum {
 struct ranks {
     unsigned rank, size; /* rank < size */
     char job[RANKS_JOB_MAX];
+    bool pods;   /* of Kubernetes */
+    int wait_ms; /* for one of them to come, or for rank 0 to answer */
 };
 
 /* This process's place among those that were started together, by the
@@ -45,15 +51,20 @@ struct ranks {
  * of them share a job is not told (MLTUNE_JOB says it then). */
 bool ranks_find(struct ranks *out);
 
-/* STATE/mpi/JOB of the absolute folder @state, made. Errors: of folder_make,
- * ERR_LIMIT. */
+/* The same of the pods of an Indexed Job: JOB_COMPLETION_INDEX, which
+ * Kubernetes sets, and MLTUNE_PODS (how many), MLTUNE_JOB and MLTUNE_POD_WAIT
+ * (seconds; DEADLINE_POD_MS where it is not set), which the job does. */
+bool ranks_find_pod(struct ranks *out);
+
+/* STATE/mpi/JOB, of pods STATE/kubernetes/JOB, of the absolute folder @state,
+ * made. Errors: of folder_make, ERR_LIMIT. */
 enum err ranks_place(const char *state, const struct ranks *r,
                      char out[FILE_PATH_MAX], struct fault *f);
 
 /* For rank 0: holds the place's lock (*@fd, to be closed), and removes the
- * places of jobs that have none. Errors: ERR_BUSY another job has that name. */
-enum err ranks_hold(const char *state, const char *place, int *fd,
-                    struct fault *f);
+ * places beside it of jobs that have none. Errors: ERR_BUSY another job has
+ * that name. */
+enum err ranks_hold(const char *place, int *fd, struct fault *f);
 bool ranks_held(const char *place);
 
 /* What rank @rank is asked to start. */
@@ -67,9 +78,12 @@ struct ranks_work {
 
 void ranks_work_deinit(struct ranks_work *w);
 
-/* Says that this rank is free. Errors: of file_write. */
+/* The name of this machine, or "rank-K" where it has none. */
+void ranks_own_host(unsigned rank, char out[RANKS_HOST_MAX]);
+
+/* Says that this rank is free, on @host. Errors: of file_write. */
 enum err ranks_ask(const char *place, unsigned rank, uint64_t number,
-                   struct fault *f);
+                   const char *host, struct fault *f);
 /* Whether @rank is free, with its number and host. */
 bool ranks_asked(const char *place, unsigned rank, uint64_t *number,
                  char host[RANKS_HOST_MAX]);
@@ -84,6 +98,13 @@ bool ranks_answer_waits(const char *place, unsigned rank);
  * @out is owned by the caller. */
 bool ranks_answered(const char *place, unsigned rank, uint64_t number,
                     struct ranks_work *out);
+
+/* The same in two steps, for who hands it on: the text, owned by the caller
+ * (mem_free; NULL: there is none to @number), and that it has arrived. */
+char *ranks_answer_to(const char *place, unsigned rank, uint64_t number);
+void ranks_taken(const char *place, unsigned rank, uint64_t number);
+/* What such a text says; @text is transferred. False: it is not whole. */
+bool ranks_read_work(char *text, struct ranks_work *out);
 
 /* Words that are but a name and that number. */
 enum err ranks_stop(const char *place, unsigned rank, uint64_t number,

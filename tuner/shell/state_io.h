@@ -5,6 +5,8 @@
  *   STATE/token                what writes over HTTP need (api/http/token_io.h)
  *   STATE/slurm/JOB.*          of batch jobs (cli/verbs/slurm_job.h), kept
  *   STATE/mpi/JOB/             where ranks meet (ranks_io.h), while they do
+ *   STATE/kubernetes/JOB/      the same of pods, by way of their tuner
+ *   STATE/kubernetes/JOB.run   the id of their run, kept
  *   STATE/runs/ID/config.json  the configuration in effect
  *                 log          what the tuner logged
  *                 node-0.log   what the node wrote to stdout and stderr

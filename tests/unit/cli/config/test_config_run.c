@@ -530,7 +530,8 @@ static void config_refusals_say_what_is_possible(void **state)
                    "/ps/ring_bytes: expected 0 for none, or 65536 at least, "
                    "found 65535");
     expect_problem("{" TOY ", \"cluster\": {\"launcher\": \"pigeon\"}}",
-                   "expected one of \"local\", \"ssh\", \"slurm\", \"mpi\"");
+                   "expected one of \"local\", \"ssh\", \"slurm\", \"mpi\", "
+                   "\"kubernetes\"");
     expect_problem("{" TOY ", \"cluster\": {\"workers\": 0}}", "from 1 to 256");
     expect_problem("{" TOY ", \"tuner\": {\"searcher\": {\"plugin\": \"x\"}}}",
                    "a searcher that is built in");

@@ -22,7 +22,10 @@ static void forget_all(void)
                                         "PMI_JOBID",
                                         "SLURM_STEP_NUM_TASKS",
                                         "SLURM_JOB_ID",
-                                        "MLTUNE_JOB"};
+                                        "MLTUNE_JOB",
+                                        "MLTUNE_PODS",
+                                        "MLTUNE_POD_WAIT",
+                                        "JOB_COMPLETION_INDEX"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         unsetenv(names[i]);
@@ -58,6 +61,37 @@ static void ranks_are_those_of_the_environment(void **state)
     forget_all();
 }
 
+/* Of a pod by what Kubernetes and its job say; both are needed. */
+static void ranks_are_those_of_a_job_of_kubernetes(void **state)
+{
+    struct ranks r;
+
+    (void)state;
+    forget_all();
+    setenv("JOB_COMPLETION_INDEX", "2", 1);
+    setenv("MLTUNE_PODS", "3", 1);
+    assert_false(ranks_find_pod(&r));
+    setenv("MLTUNE_JOB", "digits-1a2b", 1);
+    assert_true(ranks_find_pod(&r));
+    assert_int_equal(r.rank, 2);
+    assert_int_equal(r.size, 3);
+    assert_true(r.pods);
+    assert_string_equal(r.job, "digits-1a2b");
+    assert_int_equal(r.wait_ms, 600000);
+    assert_false(ranks_find(&r)); /* none of mpirun's */
+    setenv("MLTUNE_POD_WAIT", "5", 1);
+    assert_true(ranks_find_pod(&r));
+    assert_int_equal(r.wait_ms, 5000);
+    setenv("MLTUNE_POD_WAIT", "soon", 1);
+    assert_true(ranks_find_pod(&r));
+    assert_int_equal(r.wait_ms, 600000);
+    setenv("JOB_COMPLETION_INDEX", "3", 1);
+    assert_false(ranks_find_pod(&r));
+    unsetenv("JOB_COMPLETION_INDEX");
+    assert_false(ranks_find_pod(&r));
+    forget_all();
+}
+
 static struct ranks_work some_work(uint64_t number)
 {
     return (struct ranks_work){.number = number,
@@ -79,10 +113,10 @@ static void ranks_answer_is_read_once(void **state)
 
     (void)state;
     assert_false(ranks_asked(place, 1, &number, host));
-    assert_int_equal(ranks_ask(place, 1, 7, &f), ERR_OK);
+    assert_int_equal(ranks_ask(place, 1, 7, "a-host", &f), ERR_OK);
     assert_true(ranks_asked(place, 1, &number, host));
     assert_int_equal(number, 7);
-    assert_true(host[0]);
+    assert_string_equal(host, "a-host");
     assert_false(ranks_answered(place, 1, 7, &got));
     assert_int_equal(ranks_answer(place, 1, &w, &f), ERR_OK);
     assert_true(ranks_answer_waits(place, 1));
@@ -112,7 +146,7 @@ static void ranks_words_of_another_number_are_none(void **state)
     assert_int_equal(ranks_over(place, 1, 7, &f), ERR_OK);
     assert_int_equal(ranks_stop(place, 1, 7, &f), ERR_OK);
     assert_int_equal(ranks_end(place, 1, 7, -9, &f), ERR_OK);
-    assert_int_equal(ranks_ask(place, 1, 8, &f), ERR_OK);
+    assert_int_equal(ranks_ask(place, 1, 8, "a-host", &f), ERR_OK);
     assert_false(ranks_answered(place, 1, 8, &got));
     assert_false(ranks_is_over(place, 1, 8));
     assert_false(ranks_stopped(place, 1, 8));
@@ -148,22 +182,23 @@ static void ranks_files_that_are_not_whole_are_none(void **state)
  * begins. */
 static void ranks_place_is_held_and_swept(void **state)
 {
-    struct ranks gone = {0, 2, "gone"}, here = {0, 2, "here"};
+    struct ranks gone = {.size = 2, .job = "gone"};
+    struct ranks here = {.size = 2, .job = "here"};
     char old[FILE_PATH_MAX], place[FILE_PATH_MAX];
     struct fault f = {0};
     int fd, other;
 
     (void)state;
     assert_int_equal(ranks_place(scratch_folder(), &gone, old, &f), ERR_OK);
-    assert_int_equal(ranks_hold(scratch_folder(), old, &fd, &f), ERR_OK);
+    assert_int_equal(ranks_hold(old, &fd, &f), ERR_OK);
     assert_true(ranks_held(old));
     close(fd);
     assert_false(ranks_held(old));
     assert_int_equal(ranks_place(scratch_folder(), &here, place, &f), ERR_OK);
-    assert_int_equal(ranks_hold(scratch_folder(), place, &other, &f), ERR_OK);
+    assert_int_equal(ranks_hold(place, &other, &f), ERR_OK);
     assert_int_not_equal(access(old, F_OK), 0);
     assert_int_equal(access(place, F_OK), 0);
-    assert_int_equal(ranks_ask(place, 1, 1, &f), ERR_OK);
+    assert_int_equal(ranks_ask(place, 1, 1, "a-host", &f), ERR_OK);
     assert_false(ranks_left(place, 1));
     ranks_leave(place, 1);
     assert_true(ranks_left(place, 1));
@@ -177,6 +212,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_those_of_the_environment),
+        cmocka_unit_test(ranks_are_those_of_a_job_of_kubernetes),
         IN_FOLDER(ranks_answer_is_read_once),
         IN_FOLDER(ranks_words_of_another_number_are_none),
         IN_FOLDER(ranks_files_that_are_not_whole_are_none),
