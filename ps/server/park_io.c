@@ -72,7 +72,8 @@ uint64_t park_next_spin(uint64_t spin_ns, uint64_t waited_ns)
         return 0;
     if (waited_ns > PARK_SPIN_MAX_NS)
         return spin_ns / 2 > PARK_SPIN_MIN_NS ? spin_ns / 2 : PARK_SPIN_MIN_NS;
-    return spin_ns * 2 < PARK_SPIN_MAX_NS ? spin_ns * 2 : PARK_SPIN_MAX_NS;
+    spin_ns += PARK_SPIN_STEP_NS;
+    return spin_ns < PARK_SPIN_MAX_NS ? spin_ns : PARK_SPIN_MAX_NS;
 }
 
 void park_wake(struct park *p)

@@ -26,8 +26,14 @@ struct park {
 };
 
 /* Bounds of what is spun before sleeping; a wait longer than the upper one is
- * for somebody who has no processor. */
-enum { PARK_SPIN_MIN_NS = 50 * 1000, PARK_SPIN_MAX_NS = 1000 * 1000 };
+ * for somebody who has no processor. And what it grows by in a shorter one: it
+ * saves about a wake-up, where a longer one wastes all that was spun. So of
+ * long waits a few keep it short. */
+enum {
+    PARK_SPIN_MIN_NS = 50 * 1000,
+    PARK_SPIN_MAX_NS = 1000 * 1000,
+    PARK_SPIN_STEP_NS = 10 * 1000
+};
 
 uint32_t park_ticket(struct park *p);
 
@@ -36,7 +42,7 @@ uint32_t park_ticket(struct park *p);
 void park_wait(struct park *p, uint32_t ticket, uint64_t spin_ns);
 
 /* The time to spin in the next wait, after @spin_ns of it in a wait that took
- * @waited_ns in all: twice as long while waits are short enough to be spun
+ * @waited_ns in all: a step longer while waits are short enough to be spun
  * through, half as long when they are not, within the bounds. 0 stays 0. Pure.
  */
 uint64_t park_next_spin(uint64_t spin_ns, uint64_t waited_ns);

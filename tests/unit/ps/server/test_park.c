@@ -16,10 +16,33 @@ static void park_spin_follows_the_waits(void **state)
         spin = park_next_spin(spin, UINT64_MAX);
     assert_int_equal(spin, PARK_SPIN_MIN_NS);
     spin = park_next_spin(spin, PARK_SPIN_MAX_NS);
-    assert_int_equal(spin, 2 * PARK_SPIN_MIN_NS);
-    for (int i = 0; i < 20; i++)
+    assert_int_equal(spin, PARK_SPIN_MIN_NS + PARK_SPIN_STEP_NS);
+    for (int i = 0; i < 100; i++)
         spin = park_next_spin(spin, 0);
     assert_int_equal(spin, PARK_SPIN_MAX_NS);
+}
+
+/* What is spun at the end of a round of waits of which the last is long. */
+static uint64_t spin_after_rounds(unsigned waits)
+{
+    uint64_t spin = PARK_SPIN_MAX_NS;
+
+    for (unsigned round = 0; round < 100; round++) {
+        spin = park_next_spin(spin, PARK_SPIN_MAX_NS + 1);
+        for (unsigned i = 1; i < waits; i++)
+            spin = park_next_spin(spin, 0);
+    }
+    return spin;
+}
+
+/* Where one wait in four is long, as in a step of a loop while others have the
+ * processors, little is spun for nothing; where few are, nearly all that may
+ * be. */
+static void park_spins_little_where_long_waits_recur(void **state)
+{
+    (void)state;
+    assert_true(spin_after_rounds(4) <= PARK_SPIN_MAX_NS / 10);
+    assert_true(spin_after_rounds(50) >= PARK_SPIN_MAX_NS / 2);
 }
 
 /* More threads than processors: never any spinning. */
@@ -80,6 +103,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(park_spin_follows_the_waits),
+        cmocka_unit_test(park_spins_little_where_long_waits_recur),
         cmocka_unit_test(park_without_spinning_stays_so),
         cmocka_unit_test(park_loses_no_wake),
     };
