@@ -1,13 +1,17 @@
 """Pods of Kubernetes (`mltune deploy kubernetes`, `cluster.launcher` kubernetes): the
 job's own command with the engine's variables, a network namespace a pod.
 """
+import copy
 import json
 import pathlib
+import shutil
 import signal
+import subprocess
 
-from harness import Case, endless_config
+from harness import ROOT, Case, endless_config
 from kube import Kube, printed
 from test_cluster import fixed
+from test_openapi import MODULES, tool
 from test_resume import Journal
 
 LONG_S = 150
@@ -146,3 +150,173 @@ class Pods(Case):
         self.assertIn("works in pods of a job", done.err)
         self.assertEqual(json.loads(self.mltune("ls", "--json").out or "[]"),
                          [])
+
+
+class Objects(Case):
+    """What is printed, and what is refused; no pod is started."""
+
+    def kinds(self, *words, config=None):
+        objects = printed(self, config or fixed("mf"), *words)
+        return objects, {o["kind"]: o for o in objects["items"]}
+
+    def typed(self, objects):
+        """As TypeScript, to which a name that the schema has not is an error."""
+        lines = []
+        for o in objects["items"]:
+            place = "batch/v1" if o["kind"] == "Job" else "v1"
+            lines.append(
+                f"import type {{I{o['kind']}}} from "
+                f"\"kubernetes-models/{place}/{o['kind']}\";\n"
+                f"export const a{o['kind']}: I{o['kind']} = "
+                f"{json.dumps(o, indent=1)};\n")
+        return "".join(lines)
+
+    def test_they_are_those_of_the_published_schema(self):
+        """Of Kubernetes 1.36: with all options, and with none. Nothing is there
+        that the schema does not know; and what is wrong would be found."""
+        (self.folder / "node_modules").symlink_to(MODULES)
+        shutil.copy(ROOT / "tests/browser/kube.mjs", self.folder)
+        self.write("package.json", {"type": "module"})
+        self.write("tsconfig.json", {
+            "files": ["full.ts", "least.ts", "odd.ts"],
+            "compilerOptions": {
+                "strict": True, "module": "nodenext", "target": "es2022",
+                "noEmit": True, "types": [], "skipLibCheck": True}})
+        config = {**fixed("mf"), "cluster": {"workers": 2}}
+        full, _ = self.kinds(
+            "--namespace", "ml", "--name", "all-of-it", "--data-claim", "data",
+            "--data-path", "/srv/data", "--cpu", "3", "--memory", "2GiB",
+            "--wait", "90s", "--user", "1000", "--pull-secret", "registry",
+            config=config)
+        self.write("job.json", {**fixed("mf"), "cluster": {}})
+        done = self.mltune("deploy", "kubernetes", "job.json", "--image", "a")
+        self.assert_code(done, 0)
+        self.assertIn("without --state-claim", done.err)
+        self.assertIn("ask for no cores", done.err)
+        least = json.loads(done.out)
+        bad = copy.deepcopy(full)
+        spec = bad["items"][2]["spec"]
+        spec["completions"] = "many"
+        spec["completionMode"] = "Indexes"
+        odd = copy.deepcopy(full)
+        odd["items"][2]["spec"]["template"]["spec"]["restartsPolicy"] = "Never"
+        for name, objects, code in (("full", full, 0), ("least", least, 0),
+                                    ("odd", odd, 0), ("bad", bad, 1)):
+            self.write(f"{name}.json", objects)
+            self.write(f"{name}.ts", self.typed(objects))
+            found = self.validated(name)
+            self.assertEqual(found.code, code, found.out)
+        self.assertRegex(found.out, "Job: .*(completions|completionMode)")
+        said = tool("typescript/bin/tsc", "-p", ".", folder=self.folder, code=2)
+        self.assertEqual({line.partition("(")[0] for line in said.splitlines()
+                          if "error TS" in line}, {"odd.ts"}, said)
+        self.assertIn("restartsPolicy", said)
+
+    def validated(self, name):
+        return self.finish(subprocess.Popen(
+            ["node", "kube.mjs", f"{name}.json"], cwd=self.folder, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE))
+
+    def test_what_is_asked_for_is_there(self):
+        """And each object leads to the others."""
+        _, of = self.kinds("--namespace", "ml", "--data-claim", "ratings",
+                           "--cpu", "3", "--wait", "90s", "--user", "1000")
+        job = of["Job"]["spec"]
+        pod = job["template"]["spec"]
+        container = pod["containers"][0]
+        env = {v["name"]: v.get("value") for v in container["env"]}
+        self.assertEqual([o["metadata"]["namespace"] for o in of.values()],
+                         ["ml"] * 3)
+        self.assertEqual((job["completionMode"], job["completions"],
+                          job["parallelism"]), ("Indexed", 3, 3))
+        self.assertEqual(pod["subdomain"], of["Service"]["metadata"]["name"])
+        self.assertEqual(of["Service"]["spec"]["clusterIP"], "None")
+        self.assertEqual(of["Service"]["spec"]["selector"],
+                         {"batch.kubernetes.io/job-name": "cluster"})
+        self.assertEqual(env["MLTUNE_ROOT"], "tcp://cluster-0.cluster:7700")
+        self.assertEqual((env["MLTUNE_PODS"], env["MLTUNE_POD_WAIT"]),
+                         ("3", "90"))
+        self.assertRegex(env["MLTUNE_JOB"], r"^cluster-[0-9a-f]{8}$")
+        claims = {v["name"]: v["persistentVolumeClaim"]["claimName"]
+                  for v in pod["volumes"] if "persistentVolumeClaim" in v}
+        self.assertEqual(claims, {"state": "runs", "data": "ratings"})
+        mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
+        self.assertEqual(set(mounts), {v["name"] for v in pod["volumes"]})
+        self.assertEqual(container["workingDir"], mounts["data"])
+        # memory.limit is 256 MiB; a quarter more, and 512 MiB.
+        self.assertEqual(container["resources"]["limits"],
+                         {"cpu": "3", "memory": str((320 + 512) << 20)})
+        self.assertEqual(pod["securityContext"]["runAsUser"], 1000)
+        self.assertRegex(of["Secret"]["stringData"]["key"], r"^[0-9a-f]{64}$")
+        self.assertEqual(json.loads(of["Secret"]["stringData"]["config.json"]),
+                         fixed("mf"))
+        # No key is in what `kubectl get job` shows.
+        self.assertNotIn(of["Secret"]["stringData"]["key"],
+                         json.dumps(of["Job"]))
+        again = self.kinds()[1]["Secret"]["stringData"]["key"]
+        self.assertNotEqual(again, of["Secret"]["stringData"]["key"])
+
+    def test_what_is_refused(self):
+        """Each in words that say what is wrong; nothing is printed."""
+        self.write("good.json", fixed("mf"))
+        relative = fixed("mf")
+        relative["app"] = {**relative["app"], "data": "ratings.tsv"}
+        self.write("relative.json", relative)
+        absolute = {**relative, "app": {**relative["app"],
+                                        "data": "/home/me/ratings.tsv"}}
+        self.write("absolute.json", absolute)
+        up = {**relative, "app": {**relative["app"], "data": "../r.tsv"}}
+        self.write("up.json", up)
+        self.write("none.json", {"app": {"name": "none"}})
+        self.write("no.json", "no JSON")
+        self.write("zero.json", {**fixed("mf"), "cluster": {"nodes": 0}})
+        self.write("two.json", {**fixed("mf"), "cluster": {"nodes": 2}})
+        self.write("own.json", {"app": {"command": ["true"]},
+                                "tunables": {"learning_rate": {}}})
+        image, long = ("--image", "mltune:0.1"), "a" * 64
+        for words, code, says in (
+                (["good.json"], 2, "--image IMAGE is missing"),
+                (["good.json", "--image", ""], 2, "no image's name"),
+                (["good.json", "--image", "a b"], 2, "no image's name"),
+                (["good.json", *image, "--nodes", "0"], 2, "1 to 64"),
+                (["good.json", *image, "--nodes", "65"], 2, "1 to 64"),
+                (["good.json", *image, "--cpu", "0"], 2, "--cpu"),
+                (["good.json", *image, "--user", "0"], 2, "not root"),
+                (["good.json", *image, "--memory", "1"], 2, "64MiB"),
+                (["good.json", *image, "--wait", "soon"], 2, "--wait"),
+                (["good.json", *image, "--name", "My_job"], 2, "RFC 1123"),
+                (["good.json", *image, "--name", "1st"], 2, "RFC 1035"),
+                (["good.json", *image, "--name", "end-"], 2, "a dash"),
+                (["good.json", *image, "--name", long], 2, "longer than 61"),
+                (["good.json", *image, "--namespace", "a.b"], 2, "RFC 1123"),
+                (["good.json", *image, "--state-claim", "a..b"], 2,
+                 "a part without a character"),
+                (["good.json", *image, "--data-claim", "A"], 2,
+                 "--data-claim"),
+                (["good.json", *image, "--pull-secret", "A"], 2,
+                 "--pull-secret"),
+                (["good.json", *image, "--data-path", "/d"], 2,
+                 "--data-path needs --data-claim"),
+                (["good.json", *image, "--data-claim", "d", "--data-path",
+                  "d"], 2, "an absolute path"),
+                (["two.json", *image], 2, "--state-claim is missing"),
+                (["relative.json", *image], 2, "on no volume of the pods"),
+                (["absolute.json", *image, "--data-claim", "d"], 2,
+                 "mounted at /data"),
+                (["up.json", *image, "--data-claim", "d"], 2, "../r.tsv"),
+                (["none.json", *image], 78, "none"),
+                (["no.json", *image], 78, "no.json"),
+                (["zero.json", *image], 78, "/cluster/nodes"),
+                (["own.json", *image], 78, "/cluster/launcher"),
+                (["missing.json", *image], 74, "missing.json")):
+            done = self.mltune("deploy", "kubernetes", *words)
+            self.assert_code(done, code)
+            self.assertIn(says, done.err)
+            self.assertEqual(done.out, "", words)
+        done = self.mltune("deploy", "nomad", "good.json", *image)
+        self.assert_code(done, 2)
+        self.assertIn("expected kubernetes", done.err)
+        for place in "ratings.tsv", "/data/ratings.tsv":
+            relative["app"]["data"] = place
+            self.kinds("--data-claim", "d", config=relative)

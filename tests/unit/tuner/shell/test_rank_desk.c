@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define KEY "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define OTHER "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -141,6 +142,7 @@ static void a_pod_finds_a_desk_that_comes_back(void **state)
     struct fault f = {0};
     char address[32];
     struct ranks_work work;
+    enum err err = ERR_IO;
 
     (void)state;
     wait_asked(c, 1);
