@@ -181,7 +181,8 @@ class Objects(Case):
             "files": ["full.ts", "least.ts", "odd.ts"],
             "compilerOptions": {
                 "strict": True, "module": "nodenext", "target": "es2022",
-                "noEmit": True, "types": [], "skipLibCheck": True}})
+                "lib": ["es2022"], "noEmit": True, "types": [],
+                "skipLibCheck": True}})
         config = {**fixed("mf"), "cluster": {"workers": 2}}
         full, _ = self.kinds(
             "--namespace", "ml", "--name", "all-of-it", "--data-claim", "data",
