@@ -92,11 +92,19 @@ def text(x, digits=4):
     return "never" if math.isinf(x) else f"{x:.{digits}g}"
 
 
+def run_of(rows, names, known):
+    """Those of the known strategies that were run."""
+    seen = {r["what"] for r in rows
+            if r["job"] in names and r["held"] is not None}
+    return [k for k in known if k in seen]
+
+
 def quality(rows, names, seeds):
     """Held-back quality by job."""
+    known = run_of(rows, names, STRATEGIES)
     out = ["| job | better schedule by hand | its spread | best fixed | "
-           + " | ".join(STRATEGIES) + " |",
-           "|---|" + "---|" * (3 + len(STRATEGIES))]
+           + " | ".join(known) + " |",
+           "|---|" + "---|" * (3 + len(known))]
     for job in names:
         hands = [h for h in (hand(rows, job, s) for s in seeds) if h]
         if not hands:
@@ -104,7 +112,7 @@ def quality(rows, names, seeds):
         fixed = [r for r in (best(of(rows, job, "fixed", s)) for s in seeds)
                  if r]
         cells = [text(median(r["held"] for r in of(rows, job, w)
-                             if r["held"] is not None)) for w in STRATEGIES]
+                             if r["held"] is not None)) for w in known]
         kinds = {h["what"] for h in hands}
         out.append(f"| {job} | {text(median(h['held'] for h in hands))} "
                    f"{'/'.join(sorted(kinds))} | {text(spread(hands), 2)} | "
@@ -114,19 +122,19 @@ def quality(rows, names, seeds):
 
 
 def spread(hands):
-    """Noise of seeds: the standard deviation of the hand's own runs, and at least
-    that of a share of so many; three in a thousand of other metrics where there
-    are fewer than three runs."""
+    """Noise of seeds: the standard deviation of the hand's own runs. At least half
+    of the standard error of a share of so many, and three in a thousand of other
+    metrics: of few seeds it is not known better."""
     sd = statistics.stdev(h["held"] for h in hands) if len(hands) > 2 else 0
     if hands[0]["higher"]:
         p = median(h["held"] for h in hands)
         return max(sd, math.sqrt(p * (1 - p) / hands[0]["validation"]) / 2)
-    return sd or 0.003 * median(h["held"] for h in hands)
+    return max(sd, 0.003 * median(h["held"] for h in hands))
 
 
 def cost(rows, names, seeds):
     """CPU seconds: to the hand's quality, and in all."""
-    what = ["mltuner", "hyperband", "asha", "pbt", "complete", "optuna"]
+    what = run_of(rows, names, STRATEGIES[:-1])
     out = ["| job | best fixed, to the hand's quality | mltuner, to it | times | "
            + " | ".join(f"{w}, in all" for w in what) + " |",
            "|---|" + "---|" * (3 + len(what))]
