@@ -34,8 +34,9 @@ static const char schema[] =
     "}}";
 /* clang-format on */
 
-static const char *const tunables[] = {"learning_rate", "momentum",
-                                       "batch_size", "staleness", NULL};
+static const char *const tunables[] = {
+    "learning_rate", "momentum",    "batch_size", "staleness",
+    "weight_decay",  "update_rule", NULL};
 
 /* ---- data ---------------------------------------------------------------- */
 

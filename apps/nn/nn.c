@@ -59,8 +59,8 @@ static const char schema[] =
 /* clang-format on */
 
 static const char *const tunables[] = {
-    "learning_rate",   "momentum",  "batch_size",   "staleness", "dropout",
-    "label_smoothing", "clip_norm", "weight_decay", NULL};
+    "learning_rate",   "momentum",  "batch_size",   "staleness",   "dropout",
+    "label_smoothing", "clip_norm", "weight_decay", "update_rule", NULL};
 
 void nn_check_settings(const json_t *settings, const char *pointer,
                        struct problems *problems)
@@ -88,7 +88,8 @@ const char *nn_idle_tunable(const json_t *settings, const char *tunable)
     struct nn_desc d;
     bool known;
 
-    if (!dropout && !smoothing && strcmp(tunable, "clip_norm") != 0)
+    if (!dropout && !smoothing && strcmp(tunable, "clip_norm") != 0 &&
+        strcmp(tunable, "update_rule") != 0)
         return NULL;
     if (device && strcmp(device, "cpu") != 0)
         return "with a device";

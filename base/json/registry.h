@@ -45,7 +45,8 @@ struct registry_entry {
     const char *settings;
     /* Tunables that act with it, NULL-terminated; NULL: none. An app: of the
      * known names those it uses, then its own. An update rule: of
-     * learning_rate, weight_decay and momentum those it uses. A consistency
+     * learning_rate, weight_decay and momentum those it uses, and update_rule
+     * where branches may change it. A consistency
      * model: staleness or nothing. */
     const char *const *tunables;
     const void *ops;

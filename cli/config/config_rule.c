@@ -52,7 +52,8 @@ static const char *preferred(const struct config_parse *p, const json_t *schema,
     const char *rule = config_word_of_settings(schema, app, "x-update-rule");
 
     /* A user who lists momentum means a rule that has it. */
-    if (json_at(p->root, "/tunables/momentum"))
+    if (json_at(p->root, "/tunables/momentum") &&
+        !json_at(p->root, "/tunables/update_rule"))
         return "sgd";
     if (!rule && table)
         rule = json_string_value(json_object_get(schema, "x-table-rule"));

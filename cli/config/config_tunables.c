@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "ps/rows/acting.h"
+#include "ps/rows/rule.h"
 #include "searchers/space/space_json.h"
 
 #include <assert.h>
@@ -71,6 +72,12 @@ static const struct known known[] = {
      " \"default\": 0.01}",
      NULL, 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
      "share of a weight that a step takes off, times the rate; 0 if not "
+     "listed"},
+    {"update_rule",
+     "{\"type\": \"categorical\", \"values\": [\"sgd\", \"nesterov\", "
+     "\"adam\"]}",
+     NULL, 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
+     "update rule of the tables; ps.update_rule, which it starts from, if not "
      "listed"},
 };
 enum { KNOWN = sizeof(known) / sizeof(*known), REASON_MAX = 128 };
@@ -172,7 +179,8 @@ static bool cannot_act(const struct tunables_context *c, const char *name,
         .nodes = c->nodes,
         .workers = c->workers,
         .uses_learning_rate = uses(c->update_rule, "learning_rate"),
-        .uses_momentum = uses(c->update_rule, "momentum"),
+        .uses_momentum = c->any_rule || uses(c->update_rule, "momentum"),
+        .chooses_rule = uses(c->update_rule, "update_rule"),
         .decays = uses(c->update_rule, "weight_decay"),
         .uses_staleness = uses(c->consistency, "staleness"),
         .uses_barrier_k = uses(c->consistency, "k"),
@@ -275,6 +283,27 @@ static int complete_entry(json_t *o, const json_t *from)
     return failed;
 }
 
+/* The rule of the run is what the tunable starts from, where it may have it. */
+static int start_from_rule(const struct tunables_context *c, const char *name,
+                           json_t *o)
+{
+    const json_t *values = json_object_get(o, "values");
+    json_t *one;
+    size_t i;
+
+    if (strcmp(name, "update_rule") != 0 || !c->update_rule ||
+        has(o, "default") || has(o, "fixed"))
+        return 0;
+    json_array_foreach(values, i, one)
+    {
+        const char *value = json_string_value(one);
+
+        if (value && strcmp(value, c->update_rule->name) == 0)
+            return json_object_set(o, "default", one);
+    }
+    return 0;
+}
+
 /* A copy of @tunables with known names completed; owned by the caller. */
 static enum err complete_all(const struct tunables_context *c,
                              const json_t *tunables, json_t **out)
@@ -286,7 +315,8 @@ static enum err complete_all(const struct tunables_context *c,
         json_t *o = json_object_get(all, known[i].name);
 
         if (json_is_object(o) && !is_own(c, &known[i]) &&
-            complete_entry(o, c->known->entry[i]) != 0)
+            (complete_entry(o, c->known->entry[i]) != 0 ||
+             start_from_rule(c, known[i].name, o) != 0))
             err = ERR_NOMEM;
     }
     if (err)
@@ -378,11 +408,27 @@ static bool within(const struct known *k, double x)
     return x >= k->least && (k->below_most ? x < k->most : x <= k->most);
 }
 
+/* Complains about a text that is no update rule that a branch can have. */
+static void check_rule_name(const struct known *k, const char *pointer,
+                            const json_t *value, struct problems *problems)
+{
+    const char *name = json_string_value(value);
+    struct fault f = {0};
+    uint32_t rule;
+
+    if (strcmp(k->name, "update_rule") == 0 && name &&
+        rule_choice(name, &rule, &f))
+        problems_add(problems, pointer, value, "%s",
+                     "one of sgd, nesterov, adagrad, rmsprop, adadelta, adam, "
+                     "rpcs");
+}
+
 /* Complains about @value at @pointer unless it is a number that the known name
  * may have; what is no number, the space complains about. */
 static void check_bound(const struct known *k, const char *pointer,
                         const json_t *value, struct problems *problems)
 {
+    check_rule_name(k, pointer, value, problems);
     if (!json_is_number(value) || within(k, json_number_value(value)))
         return;
     if (isinf(k->most))
@@ -396,7 +442,9 @@ static void check_bound(const struct known *k, const char *pointer,
 static void check_type(const struct known *k, const json_t *type,
                        const char *pointer, struct problems *problems)
 {
-    const char *want = strstr(k->entry, "\"int\"") ? "int" : "float";
+    const char *want = strstr(k->entry, "\"int\"")           ? "int"
+                       : strstr(k->entry, "\"categorical\"") ? "categorical"
+                                                             : "float";
     const char *is = json_string_value(type);
 
     if (is && strcmp(is, want) != 0 && space_type_known(is))
@@ -510,6 +558,7 @@ enum err tunables_space(const struct tunables_context *c,
     assert(c->nodes >= 1 && c->workers >= 1);
     if (tunables && !json_is_object(tunables))
         return ERR_INVAL; /* the schema has said so */
+    whole.any_rule = json_object_get(tunables, "update_rule") != NULL;
     if (!c->known)
         err = tunables_known_new(&made);
     if (made)

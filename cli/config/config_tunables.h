@@ -22,8 +22,9 @@ struct tunables_context {
     unsigned nodes, workers; /* workers over all nodes */
     bool batch_clocks;       /* a clock is a mini-batch */
     bool is_loop;            /* no two workers share rows (docs/loops.md) */
-    bool program; /* the app is the user's: only it knows what can act, and
-                   * may have tunables of any name */
+    bool program;  /* the app is the user's: only it knows what can act, and
+                    * may have tunables of any name */
+    bool any_rule; /* update_rule is a tunable: set by tunables_space */
     const struct tunables_known *known; /* borrowed; NULL: made for the call */
 };
 

@@ -58,9 +58,12 @@ static enum err add_apps(struct registry *r, struct fault *f)
 static enum err add_rules(struct registry *r, struct fault *f)
 {
     static const char *const none[] = {NULL};
-    static const char *const rate[] = {"learning_rate", "weight_decay", NULL};
+    static const char *const rate[] = {"learning_rate", "weight_decay",
+                                       "update_rule", NULL};
+    static const char *const revising[] = {"learning_rate", "weight_decay",
+                                           NULL};
     static const char *const both[] = {"learning_rate", "momentum",
-                                       "weight_decay", NULL};
+                                       "weight_decay", "update_rule", NULL};
     const struct rule_ops *ops;
     enum err err = ERR_OK;
 
@@ -69,6 +72,7 @@ static enum err add_rules(struct registry *r, struct fault *f)
                                          .name = ops->name,
                                          .summary = ops->summary,
                                          .tunables = ops->uses_momentum ? both
+                                                     : ops->revises ? revising
                                                      : ops->uses_learning_rate
                                                          ? rate
                                                          : none,

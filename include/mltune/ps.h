@@ -175,8 +175,9 @@ struct mlt_table_options {
     uint32_t width; /* values a row, >= 1 */
     enum mlt_type type;
     enum mlt_access access;
-    const char *rule;     /* NULL: the rule of mlt_ps_options; "add"; ... */
-    unsigned flags;       /* MLT_READ_MY_WRITES | ... */
+    const char *rule; /* NULL: the rule of mlt_ps_options; "add"; ...; "any":
+                       * mlt_ps_set_update_rule */
+    unsigned flags;   /* MLT_READ_MY_WRITES | ... */
     uint32_t chunk_bytes; /* upper bound of a copy-on-write chunk; 0: 64 KiB */
     uint32_t undecayed;   /* so many of a row's values, the last ones, are left
                            * alone by weight decay (biases); at most width */
@@ -285,6 +286,11 @@ MLT_API int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch,
 MLT_API int mlt_ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
 MLT_API int mlt_ps_set_momentum(struct mlt_ps *ps, double momentum);
 MLT_API int mlt_ps_set_weight_decay(struct mlt_ps *ps, double weight_decay);
+/* The rule of tables whose rule is "any", from the next run on; "sgd" at first.
+ * One of sgd, nesterov, adagrad, rmsprop, adadelta, adam, rpcs. A row whose
+ * last step was another rule's begins anew: its slots are empty. All nodes set
+ * the same. Errors: another name. */
+MLT_API int mlt_ps_set_update_rule(struct mlt_ps *ps, const char *name);
 MLT_API int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
 /* As mlt_ps_options.bandwidth_mbps: 0, or 0.001 to 1e9; from the next run on.
  * Each node may have its own. */

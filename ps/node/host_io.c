@@ -12,6 +12,7 @@
 #include "ps/node/model_plugin_io.h"
 #include "ps/node/rule_plugin_io.h"
 #include "ps/rows/consistency.h"
+#include "ps/rows/rule.h"
 #include "ps/server/shape.h"
 
 #include <assert.h>
@@ -223,6 +224,24 @@ static enum err set_rule(struct host *h, const json_t *config, struct fault *f)
     return code ? host_take_error(code, &e, "update rule", f) : ERR_OK;
 }
 
+/* The rule of tables that name none. Where the tunable update_rule is searched,
+ * each branch has its own; where it is pinned, the run has that one, and no
+ * room for others. */
+static const char *rule_of_run(const struct host *h, const json_t *config)
+{
+    const char *name = text_at(config, "/ps/update_rule", "sgd");
+    const json_t *tunable = json_at(config, "/tunables/update_rule");
+    const char *fixed = json_string_value(json_object_get(tunable, "fixed"));
+    const char *const *own = h->facts.app->tunables;
+    uint32_t number;
+
+    while (own && *own && strcmp(*own, "update_rule") != 0)
+        own++;
+    if (!tunable || !own || !*own || rule_choice(name, &number, NULL))
+        return name;
+    return fixed ? fixed : RULE_ANY;
+}
+
 static enum err new_ps(struct host *h, const struct host_config *c,
                        uint64_t memory, struct fault *f)
 {
@@ -238,7 +257,7 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     if (read_consistency(c->config, consistency, &model, f))
         return f->code;
     opt.consistency = consistency;
-    opt.update_rule = text_at(c->config, "/ps/update_rule", "sgd");
+    opt.update_rule = rule_of_run(h, c->config);
     opt.learning_rate = h->facts.defaults.learning_rate;
     opt.momentum = h->facts.defaults.momentum;
     opt.weight_decay = h->facts.defaults.weight_decay;
@@ -260,6 +279,8 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     h->barrier = h->workers * h->nodes == 1 || model->barrier;
     h->uses_staleness = model->uses_staleness;
     h->uses_barrier_k = model->uses_barrier_k;
+    if (h->facts.defaults.rule && ps_set_rule(h->ps, h->facts.defaults.rule))
+        return fault_set(f, ERR_INVAL, "update_rule: cannot be chosen");
     ps_set_device_memory(h->ps, device_limit(c->config));
     ps_set_cut(h->ps, &(struct ps_cut){hold_slice, release_slice, h});
     if (set_rule(h, c->config, f))

@@ -5,6 +5,7 @@
 #include "base/proto/table_info.h"
 #include "ps/node/host_internal_io.h"
 #include "ps/rows/acting.h"
+#include "ps/rows/rule.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,15 @@ static bool rules_use(const struct host *h, bool momentum)
         if (momentum ? info.uses_momentum : info.uses_learning_rate)
             return true;
     }
+    return false;
+}
+
+/* Whether branches have rules of their own. */
+static bool chooses_rule(const struct host *h)
+{
+    for (unsigned t = 0; t < ps_tables(h->ps); t++)
+        if (strcmp(ps_table_info(h->ps, t).rule, RULE_ANY) == 0)
+            return true;
     return false;
 }
 
@@ -66,6 +76,7 @@ json_t *host_tunables(const struct host *h)
         .uses_learning_rate = rules_use(h, false) || steps_itself(h),
         .uses_momentum = rules_use(h, true),
         .decays = rules_use(h, false),
+        .chooses_rule = chooses_rule(h),
         .uses_staleness = h->uses_staleness,
         .uses_barrier_k = h->uses_barrier_k,
         .shares = has_shared(h),

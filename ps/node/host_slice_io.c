@@ -181,6 +181,8 @@ enum err host_set_rates(struct host *h, const struct node_setting *setting,
         err = ps_set_momentum(h->ps, setting->momentum);
     if (!err)
         err = ps_set_weight_decay(h->ps, setting->weight_decay);
+    if (!err && setting->rule)
+        err = ps_set_rule(h->ps, setting->rule);
     return err ? fault_set(f, err, "setting: %s", err_text(err)) : ERR_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "ps/node/node_setting.h"
 
+#include "ps/rows/rule.h"
 #include "ps/server/ps.h"
 
 #include <assert.h>
@@ -72,6 +73,10 @@ static enum err set_value(struct node_setting *s, const char *name,
             return fault_set(f, ERR_INVAL,
                              "weight_decay: expected a number >= 0");
         s->weight_decay = x;
+    } else if (strcmp(name, "update_rule") == 0) {
+        if (!json_is_string(value))
+            return fault_set(f, ERR_INVAL, "update_rule: expected a name");
+        return rule_choice(json_string_value(value), &s->rule, f);
     } else if (strcmp(name, "staleness") == 0) {
         if (!whole(value, 0, PS_STALENESS_MAX, &x))
             return fault_set(f, ERR_INVAL,
@@ -109,8 +114,9 @@ static enum err set_value(struct node_setting *s, const char *name,
 static bool is_known(const char *name)
 {
     static const char *const known[] = {
-        "learning_rate",  "momentum", "staleness",    "batch_size",
-        "bandwidth_mbps", "k",        "weight_decay", NULL};
+        "learning_rate", "momentum",       "staleness",
+        "batch_size",    "bandwidth_mbps", "k",
+        "weight_decay",  "update_rule",    NULL};
 
     return is_listed(known, name);
 }

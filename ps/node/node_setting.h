@@ -19,6 +19,7 @@ struct node_setting {
     double learning_rate; /* finite, >= 0; default 0.01 */
     double momentum;      /* 0 <= m < 1; default 0 */
     double weight_decay;  /* finite, >= 0; default 0 */
+    uint32_t rule;        /* rule_choice; default 0: the run's */
     unsigned staleness;   /* clocks; default 0 */
     unsigned barrier_k;   /* workers; default 0: as ps.consistency says */
     uint64_t batch_size;  /* samples a worker and clock; default 64 */

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 enum {
-    FRAME_VERSION = 7,
+    FRAME_VERSION = 8,
     FRAME_HEADER_BYTES = 40,
     FRAME_FIXED_BYTES_MAX = FRAME_HEADER_BYTES + 56,
     FRAME_BYTES_MAX = 64 << 20
@@ -49,7 +49,7 @@ enum frame_kind {
     FRAME_FORK,      /* op, branch, parent, type */
     FRAME_FREE,      /* op, branch */
     FRAME_BEGIN,     /* op, branch, clock, staleness, quorum, rate, momentum,
-                      * weight decay */
+                      * weight decay, rule */
     FRAME_DONE,      /* op, code */
     FRAME_FITS,      /* fits: complete branches that its memory holds */
     FRAME_CUT,       /* end the slice soon */
@@ -121,6 +121,7 @@ struct frame {
     uint32_t staleness;
     uint32_t quorum; /* k of the model barrier, in place of its rule's; 0 */
     double learning_rate, momentum, weight_decay;
+    uint32_t rule;   /* rule_params.rule */
     uint32_t code;   /* enum err */
     uint64_t clocks; /* of a slice */
     uint32_t fits;

@@ -359,6 +359,7 @@ static void begin_slice(struct shard *s, const struct frame *f, bool writable)
     s->params.learning_rate = (float)f->learning_rate;
     s->params.momentum = (float)f->momentum;
     s->params.weight_decay = (float)f->weight_decay;
+    s->params.rule = f->rule;
     for (uint32_t i = 0; i < s->workers; i++) {
         struct shard_worker *w = &s->worker[i];
 
@@ -402,6 +403,8 @@ static enum err check_begin(const struct shard *s, const struct frame *f,
         return refuse(fault, f, "of a momentum that is none");
     if (!(f->weight_decay >= 0 && isfinite((float)f->weight_decay)))
         return refuse(fault, f, "of a weight decay that is none");
+    if (!rule_is_choice(f->rule))
+        return refuse(fault, f, "of an update rule that is none");
     return ERR_OK;
 }
 

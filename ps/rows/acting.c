@@ -19,6 +19,11 @@ static enum acting_reason decay(const struct acting_run *run)
     return run->decays ? ACTING : ACTING_RULE;
 }
 
+static enum acting_reason choice(const struct acting_run *run)
+{
+    return run->chooses_rule ? ACTING : ACTING_RULE;
+}
+
 static enum acting_reason batch(const struct acting_run *run)
 {
     return run->batch_clocks ? ACTING : ACTING_CLOCKS;
@@ -57,6 +62,7 @@ static const struct condition {
     {"learning_rate", rate, false, false},
     {"momentum", momentum, false, false},
     {"weight_decay", decay, false, false},
+    {"update_rule", choice, false, false},
     {"batch_size", batch, false, false},
     {"staleness", staleness, false, false},
     {"k", barrier_k, true, true},

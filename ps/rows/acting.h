@@ -5,11 +5,10 @@
  *   learning_rate   an update rule that uses one, or an application that does
  *   momentum        an update rule that uses it
  *   weight_decay    an update rule that uses a learning rate
- *   batch_size      clocks that are mini-batches
- *   staleness       several workers, a shared table, and a consistency model
- *                   that bounds it
- *   k               the same with the consistency model barrier
- *   bandwidth_mbps  several nodes
+ *   update_rule     a run whose rule is none of the user's own, nor fixed to
+ * its tables batch_size      clocks that are mini-batches staleness several
+ * workers, a shared table, and a consistency model that bounds it k the same
+ * with the consistency model barrier bandwidth_mbps  several nodes
  *
  * All but the last two need an application that has them, too, and so do the
  * application's own, which nothing else keeps from acting. Pure.
@@ -26,6 +25,7 @@ struct acting_run {
     bool uses_learning_rate; /* some table's update rule does, or the
                               * application, which takes its steps itself */
     bool uses_momentum;
+    bool chooses_rule;   /* each branch may have another update rule */
     bool decays;         /* some table's update rule uses a learning rate */
     bool uses_staleness; /* the consistency model does */
     bool uses_barrier_k;

@@ -380,6 +380,56 @@ void rule_step_decayed(const struct rule_ops *rule, const struct rule_batch *b,
     }
 }
 
+/* ---- any ----------------------------------------------------------------- */
+
+enum {
+    ANY_SLOTS = 2, /* adadelta, adam */
+    ANY_KEPT = 2,  /* numbers a row: adam, rpcs */
+    ANY_TAIL = ANY_KEPT + 1
+};
+
+static unsigned any_slots(unsigned flags)
+{
+    (void)flags;
+    return ANY_SLOTS;
+}
+
+/* The mark is the rule's number and 1; 0 in a new row. */
+static void any_begin(void *row, uint32_t width, uint32_t rule)
+{
+    float *slots = (float *)row + width;
+    float *mark = slots + (size_t)ANY_SLOTS * width + ANY_KEPT;
+    float want = (float)(rule + 1);
+
+    if (*mark == want)
+        return;
+    memset(slots, 0, ((size_t)ANY_SLOTS * width + ANY_KEPT) * sizeof(float));
+    *mark = want;
+}
+
+static void any_apply(const struct rule_batch *b)
+{
+    const struct rule_ops *rule = rule_at(b->params.rule);
+    struct rule_batch own = *b;
+
+    assert(rule && rule_is_choice(b->params.rule));
+    assert(b->slots == ANY_SLOTS);
+    own.slots = rule->slots(0);
+    for (size_t i = 0; i < b->n; i++)
+        any_begin(b->row[i], b->width, b->params.rule);
+    rule->apply(&own);
+}
+
+static const struct rule_ops any = {.name = RULE_ANY,
+                                    .summary =
+                                        "one of the others, chosen by each run",
+                                    .types = 1 << MLT_F32,
+                                    .uses_learning_rate = true,
+                                    .uses_momentum = true,
+                                    .slots = any_slots,
+                                    .tail = ANY_TAIL,
+                                    .apply = any_apply};
+
 /* ---- registry ------------------------------------------------------------ */
 
 enum {
@@ -472,7 +522,26 @@ const struct rule_ops *rule_find(const char *name)
     for (size_t i = 0; i < RULES; i++)
         if (strcmp(rules[i].name, name) == 0)
             return &rules[i];
-    return NULL;
+    return strcmp(name, RULE_ANY) == 0 ? &any : NULL;
+}
+
+bool rule_is_choice(uint32_t number)
+{
+    return number < RULES && !rules[number].revises;
+}
+
+enum err rule_choice(const char *name, uint32_t *out, struct fault *f)
+{
+    for (uint32_t i = 0; i < RULES; i++)
+        if (strcmp(rules[i].name, name) == 0 && rule_is_choice(i) &&
+            rules[i].uses_learning_rate) {
+            *out = i;
+            return ERR_OK;
+        }
+    return fault_set(f, ERR_INVAL,
+                     "update_rule: expected one of sgd, nesterov, adagrad, "
+                     "rmsprop, adadelta, adam, rpcs, found \"%.40s\"",
+                     name);
 }
 
 const char *rule_names(void)

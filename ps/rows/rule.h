@@ -25,6 +25,7 @@ struct rule_params {
     float learning_rate; /* >= 0 */
     float momentum;      /* 0 <= m < 1 */
     float weight_decay;  /* >= 0 */
+    uint32_t rule;       /* of tables with rule "any": rule_choice */
 };
 
 /* Rows of one table and the update of each. A row may occur twice: rows are
@@ -179,6 +180,20 @@ static inline const float *rule_gradient_sum(const void *row, uint32_t width,
 
 /* The rule of that name, or NULL. */
 const struct rule_ops *rule_find(const char *name);
+
+/* "any" is a rule that is chosen anew by each run (rule_params.rule). A row
+ * whose last step was another rule's begins with empty slots, and Adam's
+ * corrections with them: a mark in its tail says whose they are. So a change of
+ * the rule costs nothing, and a fork, a snapshot and the way to another node
+ * carry what there is to know. It has the slots of the largest. */
+#define RULE_ANY "any"
+
+/* Number of a rule that can be chosen so: one that has a learning rate and
+ * revises nothing. Errors: ERR_INVAL, in words. */
+enum err rule_choice(const char *name, uint32_t *out, struct fault *f);
+
+/* Whether a frame may say so: number 0 is "add". */
+bool rule_is_choice(uint32_t number);
 
 /* Rule number @i in order of listing, NULL after the last. */
 const struct rule_ops *rule_at(size_t i);

@@ -73,6 +73,9 @@ static enum err find_rule(struct table *t, const struct mlt_table_options *o,
                          "table %s: rule \"%s\" works on f32 values only; "
                          "other types have \"add\"",
                          t->name, t->rule->name);
+    if (t->flags & MLT_NO_MOMENTUM && strcmp(t->rule->name, RULE_ANY) == 0)
+        return fault_set(f, ERR_INVAL,
+                         "table %s: rule \"any\" keeps a momentum", t->name);
     t->slots = rule_slots(t->rule, t->flags);
     return ERR_OK;
 }

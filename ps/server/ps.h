@@ -54,6 +54,8 @@ enum { PS_STALENESS_MAX = 1000000 };
 enum err ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
 enum err ps_set_momentum(struct mlt_ps *ps, double momentum);
 enum err ps_set_weight_decay(struct mlt_ps *ps, double decay);
+/* @rule: rule_choice. Errors: ERR_INVAL. */
+enum err ps_set_rule(struct mlt_ps *ps, uint32_t rule);
 enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
 /* Of the model barrier: @k workers must have come, whatever its rule says of
  * how many; more than there are: all. 0: as the rule says. Errors: ERR_INVAL

@@ -29,6 +29,7 @@ static enum err take_names(struct mlt_ps *ps, const struct mlt_ps_options *opt,
     if (err)
         return err;
     ps->default_rule = rule_find(rule);
+    (void)rule_choice("sgd", &ps->params.rule, NULL);
     if (!ps->default_rule)
         return fault_set(f, ERR_INVAL,
                          "unknown update rule \"%s\"; there are: %s", rule,
@@ -202,6 +203,14 @@ enum err ps_set_weight_decay(struct mlt_ps *ps, double decay)
     return ERR_OK;
 }
 
+enum err ps_set_rule(struct mlt_ps *ps, uint32_t rule)
+{
+    if (!rule_is_choice(rule))
+        return ERR_INVAL;
+    ps->params.rule = rule;
+    return ERR_OK;
+}
+
 enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness)
 {
     if (staleness > PS_STALENESS_MAX)
@@ -251,6 +260,14 @@ int mlt_ps_set_momentum(struct mlt_ps *ps, double momentum)
 int mlt_ps_set_weight_decay(struct mlt_ps *ps, double decay)
 {
     return (int)ps_set_weight_decay(ps, decay);
+}
+
+int mlt_ps_set_update_rule(struct mlt_ps *ps, const char *name)
+{
+    uint32_t rule;
+    enum err err = rule_choice(name, &rule, NULL);
+
+    return (int)(err ? err : ps_set_rule(ps, rule));
 }
 
 int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness)

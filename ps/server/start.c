@@ -414,6 +414,7 @@ static uint64_t rates_of(const struct mlt_ps *ps)
     static_assert(sizeof(bits) == sizeof(rates), "two floats");
     memcpy(&bits, rates, sizeof(bits));
     memcpy(&decay, &ps->params.weight_decay, sizeof(decay));
+    bits = rng_mix(bits, ps->params.rule);
     return rng_mix(bits, (uint64_t)decay << 32 | ps->staleness);
 }
 

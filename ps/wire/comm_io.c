@@ -626,7 +626,8 @@ static enum err comm_begin(struct peers *p, const struct peers_run *run)
                       .quorum = run->quorum,
                       .learning_rate = (double)run->params.learning_rate,
                       .momentum = (double)run->params.momentum,
-                      .weight_decay = (double)run->params.weight_decay};
+                      .weight_decay = (double)run->params.weight_decay,
+                      .rule = run->params.rule};
     struct fault fault = {0};
     enum err err;
 

@@ -211,10 +211,14 @@ static void visit_plain_rows(const struct visits *v)
     void *row[2][BATCH];
     const void *sum[BATCH];
     float gradient[BATCH * WIDTH_MAX];
-    struct rule_batch b = {BATCH,         NULL,
-                           sum,           v->width,
-                           MLT_F32,       v->rule->slots(MLT_NO_MOMENTUM),
-                           {1e-3f, 0, 0}, NULL};
+    struct rule_batch b = {BATCH,
+                           NULL,
+                           sum,
+                           v->width,
+                           MLT_F32,
+                           v->rule->slots(MLT_NO_MOMENTUM),
+                           {1e-3f, 0, 0, 0},
+                           NULL};
 
     for (size_t i = 0; i < BATCH; i++)
         sum[i] = gradient + i * v->width;

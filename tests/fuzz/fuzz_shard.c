@@ -84,7 +84,7 @@ static struct frame almost(struct shard_world *w, struct bytes_in *in)
         f.op = in_number(in), f.branch = (uint32_t)in_number(in);
     if (odd & 32)
         f.learning_rate = in_real(in), f.momentum = in_real(in),
-        f.weight_decay = f.momentum;
+        f.weight_decay = f.momentum, f.rule = (uint32_t)in_below(in, 12);
     if (odd & 64)
         f.through = in_number(in), f.clocks = in_number(in);
     if (odd & 128)

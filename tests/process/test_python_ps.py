@@ -282,11 +282,11 @@ class Branches(Base):
     def test_settings_are_checked(self):
         for bad in ({"learning_rate": -1.0}, {"momentum": 1.0},
                     {"staleness": 2_000_000}, {"bandwidth_mbps": -1.0},
-                    {"weight_decay": -1.0}):
+                    {"weight_decay": -1.0}, {"update_rule": "add"}):
             with self.assertRaises(ps.PsError):
                 self.s.set(**bad)
         self.s.set(learning_rate=0.1, momentum=0.5, staleness=1,
-                   bandwidth_mbps=0, weight_decay=0.1)
+                   bandwidth_mbps=0, weight_decay=0.1, update_rule="adam")
 
     def test_a_workers_exception_ends_the_run(self):
         """The others do not wait for ever; the branch is of no use then."""

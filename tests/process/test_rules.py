@@ -78,6 +78,21 @@ class Rules(harness.Case):
         self.assertIn("/tunables/momentum: cannot act under update rule lion",
                       done.err)
 
+    def test_branches_of_two_nodes_have_rules_of_their_own(self):
+        config = self.config("sgd", workers=1, nodes=2)
+        config["tunables"] = {"learning_rate": {"fixed": 0.05},
+                              "weight_decay": {"fixed": 0.01},
+                              "update_rule": {"values": ["nesterov", "adam"]}}
+        config["tuner"] = {"trial_clocks": 8, "max_trials": 2}
+        done = self.run_config(config, "--json")
+        self.assert_code(done, 0)
+        self.assertEqual(done.result["status"], "finished")
+        self.assertIn(done.result["setting"]["update_rule"],
+                      ("nesterov", "adam"))
+        run = pathlib.Path(done.result["model"]).parent.name
+        self.assert_code(self.mltune("save", run, "--out", "saved"), 0)
+        self.assertTrue(list((self.folder / "saved").glob("*.npy")))
+
     def test_its_model_is_that_of_the_same_rule_built_in(self):
         """Momentum 0: the built-in one is plain descent too. On two nodes each
         applies it to its own rows."""

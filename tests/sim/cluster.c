@@ -1007,7 +1007,7 @@ static void begin_at(struct cluster *c, struct sim_node *n,
                      const struct frame *f)
 {
     struct rule_params params = {(float)f->learning_rate, (float)f->momentum,
-                                 (float)f->weight_decay};
+                                 (float)f->weight_decay, f->rule};
 
     if (c->oracle.base < f->clock) { /* the first to begin */
         oracle_begin(&c->oracle, f->branch, f->clock, f->staleness, params);

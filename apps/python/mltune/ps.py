@@ -140,6 +140,7 @@ _CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "mlt_ps_set_learning_rate": (_I, [_P, _D]),
     "mlt_ps_set_momentum": (_I, [_P, _D]),
     "mlt_ps_set_weight_decay": (_I, [_P, _D]),
+    "mlt_ps_set_update_rule": (_I, [_P, _S]),
     "mlt_ps_set_staleness": (_I, [_P, _U]),
     "mlt_ps_set_bandwidth": (_I, [_P, _D]),
     "mlt_ps_save": (_I, [_P, _S, _ERR]),
@@ -795,13 +796,18 @@ class Server:
     def set(self, *, learning_rate: Optional[float] = None,
             momentum: Optional[float] = None, staleness: Optional[int] = None,
             bandwidth_mbps: Optional[float] = None,
-            weight_decay: Optional[float] = None) -> None:
-        """Settings that act from the next run on, in whatever branch."""
+            weight_decay: Optional[float] = None,
+            update_rule: Optional[str] = None) -> None:
+        """Settings that act from the next run on, in whatever branch;
+        update_rule in tables with rule "any"."""
         pointer = self._handle_idle()
         if learning_rate is not None:
             _check(self._lib.mlt_ps_set_learning_rate(pointer, learning_rate))
         if momentum is not None:
             _check(self._lib.mlt_ps_set_momentum(pointer, momentum))
+        if update_rule is not None:
+            _check(self._lib.mlt_ps_set_update_rule(pointer,
+                                                    update_rule.encode()))
         if weight_decay is not None:
             _check(self._lib.mlt_ps_set_weight_decay(pointer, weight_decay))
         if staleness is not None:

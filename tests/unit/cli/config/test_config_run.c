@@ -858,6 +858,30 @@ static void tunables_of_networks_are_completed(void **state)
     run_config_free(c);
 }
 
+/* An update rule that is searched starts from the run's, lets momentum act, and
+ * has rules alone that a branch can change. */
+static void tunables_update_rule_starts_from_the_runs(void **state)
+{
+    struct run_config *c = quiet_good(
+        "{" TOY ", \"ps\": {\"update_rule\": \"adagrad\"}, \"tunables\": "
+        "{\"update_rule\": {\"values\": [\"sgd\", \"adagrad\"]}, "
+        "\"momentum\": {}}}");
+    const struct tunable *rule = find(c, "update_rule");
+
+    (void)state;
+    assert_int_equal(rule->type, TUNABLE_CATEGORICAL);
+    assert_true(rule->acts && !rule->fixed);
+    assert_string_equal(tunable_text(rule, (size_t)rule->preset), "adagrad");
+    assert_true(find(c, "momentum")->acts && !find(c, "momentum")->fixed);
+    run_config_free(c);
+    expect_problem("{" TOY ", \"tunables\": {\"update_rule\": {\"values\": "
+                   "[\"sgd\", \"add\"]}}}",
+                   "/tunables/update_rule/values/1: expected one of sgd,");
+    expect_problem("{" TOY ", \"tunables\": {\"update_rule\": {\"fixed\": "
+                   "\"adarevision\"}}}",
+                   "/tunables/update_rule/fixed: expected one of sgd,");
+}
+
 /* A bandwidth budget acts between nodes, in any app, and is searched. */
 static void tunables_bandwidth_acts_between_nodes(void **state)
 {
@@ -911,7 +935,7 @@ static void tunables_known_names_have_hard_bounds(void **state)
                    "expected one of the tunables learning_rate, momentum, "
                    "batch_size, staleness, k, bandwidth_mbps, dropout, "
                    "label_smoothing, clip_norm, weight_decay, "
-                   "width, found "
+                   "update_rule, width, found "
                    "\"wdith\"; did you mean \"width\"?");
 }
 
@@ -1040,6 +1064,7 @@ int main(void)
         cmocka_unit_test(tunables_that_cannot_act_are_pinned),
         cmocka_unit_test(config_priority_on_one_node_is_warned_of),
         cmocka_unit_test(tunables_of_networks_are_completed),
+        cmocka_unit_test(tunables_update_rule_starts_from_the_runs),
         cmocka_unit_test(tunables_bandwidth_acts_between_nodes),
         cmocka_unit_test(tunables_free_and_fixed_are_not_warned_of),
         cmocka_unit_test(tunables_known_names_have_hard_bounds),

@@ -1,6 +1,7 @@
 /* A branch's setting: defaults, what acts, what is refused. */
 #include "ps/node/node_setting.h"
 
+#include "ps/rows/rule.h"
 #include "tests/unit/fixture/check.h"
 
 static const char *const app[] = {"learning_rate", "momentum", "batch_size",
@@ -52,13 +53,14 @@ static void setting_values_act(void **state)
     (void)state;
     assert_int_equal(
         read_text("{\"learning_rate\": 1, \"momentum\": 0.9, \"staleness\": 3,"
-                  " \"weight_decay\": 0.125,"
+                  " \"weight_decay\": 0.125, \"update_rule\": \"adam\","
                   " \"batch_size\": 128.0, \"bandwidth_mbps\": 100,"
                   " \"shrink\": -2.5}",
                   &s, NULL),
         ERR_OK);
     assert_true(s.learning_rate == 1 && s.momentum == 0.9);
     assert_true(s.staleness == 3 && s.batch_size == 128);
+    assert_string_equal(rule_at(s.rule)->name, "adam");
     assert_true(s.bandwidth_mbps == 100 && s.weight_decay == 0.125);
     assert_true(node_setting_own(&s, "shrink", 0) == -2.5);
     assert_true(node_setting_own(&s, "other", 3) == 3);
@@ -75,6 +77,8 @@ static void setting_faulty_values_are_refused(void **state)
         {"{\"momentum\": 1}", "momentum"},
         {"{\"momentum\": -1}", "momentum"},
         {"{\"weight_decay\": -1}", "weight_decay"},
+        {"{\"update_rule\": 1}", "update_rule: expected a name"},
+        {"{\"update_rule\": \"adarevision\"}", "found \"adarevision\""},
         {"{\"weight_decay\": 1e39}", "weight_decay"},
         {"{\"staleness\": 0.5}", "staleness"},
         {"{\"staleness\": 1e9}", "staleness"},

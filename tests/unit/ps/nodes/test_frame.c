@@ -89,6 +89,7 @@ static struct frame sample(enum frame_kind kind)
         f.learning_rate = 0.1;
         f.momentum = 0.9;
         f.weight_decay = 0.01;
+        f.rule = 6;
         break;
     case FRAME_DONE:
         f.op = 43;

@@ -9,6 +9,7 @@ static struct acting_run all(void)
                                .uses_learning_rate = true,
                                .uses_momentum = true,
                                .decays = true,
+                               .chooses_rule = true,
                                .uses_staleness = true,
                                .shares = true,
                                .batch_clocks = true};
@@ -18,9 +19,9 @@ static struct acting_run all(void)
  * the bandwidth whether it has it or not. */
 static void acting_where_nothing_is_lacking(void **state)
 {
-    static const char *const names[] = {"learning_rate", "momentum",
-                                        "weight_decay",  "batch_size",
-                                        "staleness",     "its_own"};
+    static const char *const names[] = {
+        "learning_rate", "momentum",  "weight_decay", "update_rule",
+        "batch_size",    "staleness", "its_own"};
     struct acting_run run = all();
 
     (void)state;
@@ -44,6 +45,9 @@ static void acting_names_the_part_that_is_lacking(void **state)
     run.uses_momentum = false;
     assert_int_equal(acting_why_not(&run, "momentum", true), ACTING_RULE);
     run.decays = false;
+    assert_int_equal(acting_why_not(&run, "update_rule", true), ACTING);
+    run.chooses_rule = false;
+    assert_int_equal(acting_why_not(&run, "update_rule", true), ACTING_RULE);
     assert_int_equal(acting_why_not(&run, "weight_decay", true), ACTING_RULE);
     run.batch_clocks = false;
     assert_int_equal(acting_why_not(&run, "batch_size", true), ACTING_CLOCKS);

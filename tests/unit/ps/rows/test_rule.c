@@ -166,7 +166,7 @@ static void check_rule(const struct rule_ops *rule, unsigned flags,
                        uint32_t width, float decay)
 {
     static struct float_case c;
-    struct rule_params p = {0.1f, 0.9f, decay};
+    struct rule_params p = {0.1f, 0.9f, decay, 0};
     struct rng rng;
 
     memset(&c, 0, sizeof(c));
@@ -212,7 +212,8 @@ static void adam_with_decay_is_adamw(void **state)
     float row[12] = {1, -2, 0.5f}, g[3];
     void *rows[1] = {row};
     const void *sums[1] = {g};
-    struct rule_batch b = {1, rows, sums, 3, MLT_F32, 2, {0.1f, 0, 0.3f}, NULL};
+    struct rule_batch b = {1,   rows, sums, 3, MLT_F32, 2, {0.1f, 0, 0.3f, 0},
+                           NULL};
 
     (void)state;
     for (int k = 0; k < 4; k++) {
@@ -222,6 +223,54 @@ static void adam_with_decay_is_adamw(void **state)
         rule_apply(rule_find("adam"), &b, 0);
         for (int j = 0; j < 3; j++)
             assert_near(row[j], want[k][j]);
+    }
+}
+
+/* The rule "any" has the bits of the rule that is chosen, begun anew at a
+ * change: empty slots, Adam's corrections from their first step. */
+static void rule_any_begins_anew_at_a_change(void **state)
+{
+    const struct rule_ops *any = rule_find("any");
+    uint32_t number;
+
+    (void)state;
+    assert_int_equal(rule_choice("add", &number, NULL), ERR_INVAL);
+    assert_int_equal(rule_choice("any", &number, NULL), ERR_INVAL);
+    for (size_t i = 0; rule_at(i); i++) {
+        const struct rule_ops *rule = rule_at(i);
+        float row[5 * 5] = {1, 2, 3, 4, 5}, own[5 * 5];
+        float g[5] = {0.5f, -1, 0.25f, 2, -3};
+        void *rows[1] = {row};
+        const void *sums[1] = {g};
+        struct rule_batch b = {1,
+                               rows,
+                               sums,
+                               5,
+                               MLT_F32,
+                               any->slots(0),
+                               {0.25f, 0.5f, 0.125f, 0},
+                               NULL};
+
+        if (rule_choice(rule->name, &number, NULL))
+            continue;
+        assert_int_equal(
+            rule_choice(i % 2 ? "adam" : "nesterov", &b.params.rule, NULL), 0);
+        for (int k = 0; k < 3; k++)
+            rule_apply(any, &b, 1);
+        memset(own, 0, sizeof(own));
+        memcpy(own, row, 5 * sizeof(float));
+        for (int k = 0; k < 5; k++, g[k - 1] = -1.5f) {
+            b.params.rule = number;
+            b.slots = any->slots(0);
+            rows[0] = row;
+            if (strcmp(rule->name, i % 2 ? "adam" : "nesterov") != 0)
+                rule_apply(any, &b, 1);
+            b.slots = rule->slots(0);
+            rows[0] = own;
+            rule_apply(rule, &b, 1);
+            if (strcmp(rule->name, i % 2 ? "adam" : "nesterov") != 0)
+                assert_memory_equal(row, own, 5 * sizeof(float));
+        }
     }
 }
 
@@ -237,7 +286,8 @@ static void rule_decay_touches_its_values_alone(void **state)
         void *rows[1] = {row[0]};
         const void *sums[1] = {g};
         struct rule_batch b = {
-            1, rows, sums, 5, MLT_F32, rule->slots(0), {0.25f, 0.5f, 0}, NULL};
+            1,   rows, sums, 5, MLT_F32, rule->slots(0), {0.25f, 0.5f, 0, 0},
+            NULL};
         bool decays = strcmp(rule->name, "add") != 0;
 
         rule_apply(rule, &b, 2);
@@ -254,7 +304,7 @@ static void rule_decay_touches_its_values_alone(void **state)
  * those of two calls. */
 static void rule_row_twice_in_batch_equals_two_calls(void **state)
 {
-    struct rule_params p = {0.3f, 0.5f, 0.25f};
+    struct rule_params p = {0.3f, 0.5f, 0.25f, 0};
 
     (void)state;
     for (size_t i = 0; rule_at(i); i++) {
@@ -286,7 +336,8 @@ static void adagrad_zero_gradient_changes_nothing(void **state)
     float row[4] = {1.5f, 2.0f, 0, 0}, g[2] = {0, -4};
     void *rows[1] = {row};
     const void *sums[1] = {g};
-    struct rule_batch b = {1, rows, sums, 2, MLT_F32, 1, {0.25f, 0, 0}, NULL};
+    struct rule_batch b = {1,   rows, sums, 2, MLT_F32, 1, {0.25f, 0, 0, 0},
+                           NULL};
 
     (void)state;
     rule_find("adagrad")->apply(&b);
@@ -306,7 +357,8 @@ static void rule_zero_gradient_changes_nothing(void **state)
         const void *sums[1] = {g};
         const struct rule_ops *rule = rule_at(i);
         struct rule_batch b = {
-            1, rows, sums, 2, MLT_F32, rule->slots(0), {0.25f, 0.9f, 0}, NULL};
+            1,   rows, sums, 2, MLT_F32, rule->slots(0), {0.25f, 0.9f, 0, 0},
+            NULL};
 
         for (int step = 0; step < 3; step++)
             rule->apply(&b);
@@ -328,8 +380,8 @@ static void adam_first_step_is_the_learning_rate(void **state)
         float row[5] = {0};
         void *rows[1] = {row};
         const void *sums[1] = {g};
-        struct rule_batch b = {1,       rows, sums,          1,
-                               MLT_F32, 2,    {0.25f, 0, 0}, NULL};
+        struct rule_batch b = {1,   rows, sums, 1, MLT_F32, 2, {0.25f, 0, 0, 0},
+                               NULL};
 
         rule_find("adam")->apply(&b);
         assert_near(row[0], g[0] < 0 ? 0.25 : -0.25);
@@ -344,7 +396,7 @@ static void rule_add_other_types_are_exact(void **state)
     double x[2] = {1, 1e300}, y[2] = {1e-15, 1e300};
     void *row[1] = {a};
     const void *sum[1] = {d};
-    struct rule_batch b = {1, row, sum, 3, MLT_I32, 0, {0, 0, 0}, NULL};
+    struct rule_batch b = {1, row, sum, 3, MLT_I32, 0, {0, 0, 0, 0}, NULL};
 
     (void)state;
     rule_find("add")->apply(&b);
@@ -395,6 +447,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rule_any_width_equals_plain_reference),
         cmocka_unit_test(adam_with_decay_is_adamw),
+        cmocka_unit_test(rule_any_begins_anew_at_a_change),
         cmocka_unit_test(rule_decay_touches_its_values_alone),
         cmocka_unit_test(rule_row_twice_in_batch_equals_two_calls),
         cmocka_unit_test(adagrad_zero_gradient_changes_nothing),

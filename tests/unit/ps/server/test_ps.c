@@ -112,7 +112,7 @@ static void reference_clock(float (*row)[ROW_MAX], unsigned workers, int clock,
         void *rows[1] = {row[r]};
         const void *sums[1] = {sum};
         struct rule_batch b = {
-            1,   rows, sums, WIDTH, MLT_F32, rule->slots(0), {0.1f, 0.5f, 0},
+            1,   rows, sums, WIDTH, MLT_F32, rule->slots(0), {0.1f, 0.5f, 0, 0},
             NULL};
 
         if (sum_of(workers, clock, r, 0, 16, sum))
@@ -151,6 +151,80 @@ static void bsp_any_workers_equals_sequential_reference(void **state)
     for (unsigned workers = 1; workers <= 4; workers++)
         for (size_t i = 0; rule_at(i); i++)
             check_against_reference(workers, rule_at(i)->name);
+}
+
+/* Steps that do not depend on the values. */
+struct stepping {
+    const double *from; /* [ROWS * WIDTH]: written first; NULL: none is */
+    int first, clocks;
+};
+
+static int take_steps(struct mlt_worker *w, void *arg)
+{
+    const struct stepping *s = arg;
+    float values[WIDTH];
+    uint64_t first, count;
+
+    mlt_owned_rows(ps_worker_user(w), 0, mlt_worker_index(w), &first, &count);
+    for (uint64_t r = first; s->from && r < first + count; r++) {
+        for (int j = 0; j < WIDTH; j++)
+            values[j] = (float)s->from[r * WIDTH + j];
+        mlt_init_row(w, 0, r, values);
+    }
+    for (int k = 0; k < s->clocks; k++) {
+        for (uint64_t r = 0; r < ROWS; r++) {
+            for (int j = 0; j < WIDTH; j++)
+                values[j] = fixture_noise((uint64_t)(s->first + k), r,
+                                          (uint64_t)j + mlt_worker_index(w));
+            mlt_inc_row(w, 0, r, values);
+        }
+        if (mlt_clock(w))
+            return ERR_CANCELED;
+    }
+    return 0;
+}
+
+/* A branch whose rule changes to adam goes the way of a server with adam that
+ * begins with its weights; its parent, back with sgd, goes on as if the other
+ * had not been. */
+static void any_rule_of_a_branch_begins_anew(void **state)
+{
+    static double at_fork[ROWS * WIDTH], got[ROWS * WIDTH], want[ROWS * WIDTH];
+    struct stepping before = {NULL, 0, 3}, after = {NULL, 3, 3};
+    struct stepping fresh = {at_fork, 3, 3};
+    struct mlt_ps *ps = fixture_ps(2, "bsp", "any");
+    struct mlt_ps *other = fixture_ps(2, "bsp", "adam");
+    struct mlt_ps *same = fixture_ps(2, "bsp", "sgd");
+
+    (void)state;
+    fixture_table(ps, "weights", MLT_F32, MLT_SHARED, 0);
+    fixture_table(other, "weights", MLT_F32, MLT_SHARED, 0);
+    fixture_table(same, "weights", MLT_F32, MLT_SHARED, 0);
+    fixture_start(ps);
+    fixture_start(other);
+    fixture_start(same);
+    fixture_run(ps, take_steps, &before, 0);
+    rows_read_whole(ps, 0, "weights", 0, ROWS, at_fork);
+    assert_int_equal(ps_fork(ps, 1, 0, BRANCH_TRAINING), ERR_OK);
+    assert_int_equal(ps_activate(ps, 1), ERR_OK);
+    assert_int_equal(mlt_ps_set_update_rule(ps, "add"), ERR_INVAL);
+    assert_int_equal(mlt_ps_set_update_rule(ps, "adam"), ERR_OK);
+    fixture_run(ps, take_steps, &after, 0);
+    fixture_run(other, take_steps, &fresh, 0);
+    rows_read_whole(ps, 1, "weights", 0, ROWS, got);
+    rows_read_whole(other, 0, "weights", 0, ROWS, want);
+    assert_memory_equal(got, want, sizeof(got));
+    assert_int_equal(ps_activate(ps, 0), ERR_OK);
+    assert_int_equal(mlt_ps_set_update_rule(ps, "sgd"), ERR_OK);
+    fixture_run(ps, take_steps, &after, 0);
+    before.clocks = 6;
+    fixture_run(same, take_steps, &before, 0);
+    rows_read_whole(ps, 0, "weights", 0, ROWS, got);
+    rows_read_whole(same, 0, "weights", 0, ROWS, want);
+    assert_memory_equal(got, want, sizeof(got));
+    mlt_ps_free(ps);
+    mlt_ps_free(other);
+    mlt_ps_free(same);
 }
 
 /* Two runs of the same work end with the same bits, however the threads were
@@ -621,6 +695,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bsp_any_workers_equals_sequential_reference),
+        cmocka_unit_test(any_rule_of_a_branch_begins_anew),
         cmocka_unit_test(bsp_same_run_twice_is_the_same_to_the_bit),
         cmocka_unit_test(bsp_rows_are_constant_within_a_clock),
         cmocka_unit_test(ps_batches_equal_single_calls),

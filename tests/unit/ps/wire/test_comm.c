@@ -109,7 +109,7 @@ static int open_node(struct node *n)
     opt.listen = c->listen;
     opt.meet_s = c->meet_s;
     opt.ring_bytes = c->no_rings ? -1 : 0;
-    opt.update_rule = c->add ? "add" : "sgd";
+    opt.update_rule = c->add ? "add" : "any";
     if (c->differ && n->number == c->nodes - 1)
         c->differ(&opt);
     code = mlt_ps_new(&opt, &n->ps, &n->error);
@@ -989,7 +989,7 @@ static void comm_other_version_is_refused(void **state)
     run_cluster(&c);
     expect_codes(&c, ERR_NODE);
     assert_non_null(
-        strstr(c.node[0].error.text, "node 1: frame of version 8, expected 7"));
+        strstr(c.node[0].error.text, "node 1: frame of version 9, expected 8"));
 }
 
 /* To node 0: rubbish, a frame cut off, one of another run, one of nobody. */
