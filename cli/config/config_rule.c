@@ -4,6 +4,7 @@
 #include "apps/data/gen.h"
 #include "base/json/json.h"
 #include "cli/config/config_internal.h"
+#include "ps/rows/rule.h"
 
 #include <assert.h>
 
@@ -45,12 +46,33 @@ static bool is_table(const struct config_parse *p, const char *spec)
     return table;
 }
 
+/* What the tunable update_rule is pinned at or starts from, where that is said
+ * and is a rule; a program's own tunable of that name is not meant. */
+static const char *searched_rule(const struct config_parse *p)
+{
+    const json_t *tunable = json_at(p->root, "/tunables/update_rule");
+    const json_t *value = json_object_get(tunable, "fixed");
+    const char *name;
+    uint32_t number;
+
+    if (!value)
+        value = json_object_get(tunable, "default");
+    name = json_string_value(value);
+    if (!p->c->app || !registry_uses(p->c->app, "update_rule") || !name ||
+        rule_choice(name, &number, NULL))
+        return NULL;
+    return name;
+}
+
 static const char *preferred(const struct config_parse *p, const json_t *schema,
                              bool table)
 {
     const json_t *app = json_at(p->root, "/app");
     const char *rule = config_word_of_settings(schema, app, "x-update-rule");
+    const char *first = searched_rule(p);
 
+    if (first)
+        return first;
     /* A user who lists momentum means a rule that has it. */
     if (json_at(p->root, "/tunables/momentum") &&
         !json_at(p->root, "/tunables/update_rule"))

@@ -171,6 +171,26 @@ static bool uses(const struct registry_entry *e, const char *name)
     return !e || registry_uses(e, name);
 }
 
+/* Of the rules that the tunable @rules may have, completed. */
+static bool any_has_momentum(const json_t *rules)
+{
+    const json_t *fixed = json_object_get(rules, "fixed"), *one;
+    const struct rule_ops *rule;
+    size_t i;
+
+    if (json_is_string(fixed)) {
+        rule = rule_find(json_string_value(fixed));
+        return rule && rule->uses_momentum;
+    }
+    json_array_foreach(json_object_get(rules, "values"), i, one)
+    {
+        rule = json_is_string(one) ? rule_find(json_string_value(one)) : NULL;
+        if (rule && rule->uses_momentum)
+            return true;
+    }
+    return false;
+}
+
 /* Why @name cannot change this run, into @reason; false where it can. */
 static bool cannot_act(const struct tunables_context *c, const char *name,
                        char reason[REASON_MAX])
@@ -179,7 +199,8 @@ static bool cannot_act(const struct tunables_context *c, const char *name,
         .nodes = c->nodes,
         .workers = c->workers,
         .uses_learning_rate = uses(c->update_rule, "learning_rate"),
-        .uses_momentum = c->any_rule || uses(c->update_rule, "momentum"),
+        .uses_momentum = c->rules ? any_has_momentum(c->rules)
+                                  : uses(c->update_rule, "momentum"),
         .chooses_rule = uses(c->update_rule, "update_rule"),
         .decays = uses(c->update_rule, "weight_decay"),
         .uses_staleness = uses(c->consistency, "staleness"),
@@ -218,8 +239,11 @@ static bool cannot_act(const struct tunables_context *c, const char *name,
         snprintf(reason, REASON_MAX, "in app %s", c->app->name);
         break;
     case ACTING_RULE:
-        snprintf(reason, REASON_MAX, "under update rule %s",
-                 c->update_rule->name);
+        if (c->rules)
+            snprintf(reason, REASON_MAX, "under the rules of update_rule");
+        else
+            snprintf(reason, REASON_MAX, "under update rule %s",
+                     c->update_rule->name);
         break;
     case ACTING_CLOCKS:
         snprintf(reason, REASON_MAX, "where a clock is no mini-batch");
@@ -515,6 +539,13 @@ static void pin_idle(const struct tunables_context *c, const json_t *tunables,
     }
 }
 
+/* Whether update_rule, listed, is the rule of the run's tables. */
+static bool chooses_rule(const struct tunables_context *c)
+{
+    return !c->program && uses(c->app, "update_rule") &&
+           uses(c->update_rule, "update_rule");
+}
+
 /* The space, where c->known is there. */
 static enum err make_space(const struct tunables_context *c,
                            const json_t *tunables, struct space *out,
@@ -522,6 +553,7 @@ static enum err make_space(const struct tunables_context *c,
 {
     json_t *all = NULL, *empty = NULL;
     size_t before = problems_errors(problems);
+    struct tunables_context whole = *c;
     enum err err;
 
     if (!tunables)
@@ -538,8 +570,10 @@ static enum err make_space(const struct tunables_context *c,
                                  problems);
     if (!err && problems_errors(problems) > before)
         err = ERR_INVAL;
+    if (chooses_rule(c))
+        whole.rules = json_object_get(all, "update_rule");
     if (!err)
-        pin_idle(c, tunables, out, problems);
+        pin_idle(&whole, tunables, out, problems);
     if (problems_no_memory(problems))
         err = ERR_NOMEM;
     json_decref(all);
@@ -558,7 +592,6 @@ enum err tunables_space(const struct tunables_context *c,
     assert(c->nodes >= 1 && c->workers >= 1);
     if (tunables && !json_is_object(tunables))
         return ERR_INVAL; /* the schema has said so */
-    whole.any_rule = json_object_get(tunables, "update_rule") != NULL;
     if (!c->known)
         err = tunables_known_new(&made);
     if (made)

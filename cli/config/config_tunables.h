@@ -22,9 +22,10 @@ struct tunables_context {
     unsigned nodes, workers; /* workers over all nodes */
     bool batch_clocks;       /* a clock is a mini-batch */
     bool is_loop;            /* no two workers share rows (docs/loops.md) */
-    bool program;  /* the app is the user's: only it knows what can act, and
-                    * may have tunables of any name */
-    bool any_rule; /* update_rule is a tunable: set by tunables_space */
+    bool program; /* the app is the user's: only it knows what can act, and
+                   * may have tunables of any name */
+    const json_t *rules; /* the tunable update_rule, completed; NULL: it is not
+                          * listed. Set by tunables_space, borrowed */
     const struct tunables_known *known; /* borrowed; NULL: made for the call */
 };
 

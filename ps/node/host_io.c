@@ -224,6 +224,25 @@ static enum err set_rule(struct host *h, const json_t *config, struct fault *f)
     return code ? host_take_error(code, &e, "update rule", f) : ERR_OK;
 }
 
+/* Whether all that the tunable may have are rules; a program's own tunable of
+ * that name may mean something else. */
+static bool are_rules(const json_t *tunable)
+{
+    const json_t *fixed = json_object_get(tunable, "fixed");
+    const json_t *values = json_object_get(tunable, "values");
+    size_t n = fixed ? 1 : json_array_size(values);
+    uint32_t number;
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = fixed ? fixed : json_array_get(values, i);
+        const char *name = json_string_value(one);
+
+        if (!name || rule_choice(name, &number, NULL))
+            return false;
+    }
+    return n > 0;
+}
+
 /* The rule of tables that name none. Where the tunable update_rule is searched,
  * each branch has its own; where it is pinned, the run has that one, and no
  * room for others. */
@@ -237,7 +256,8 @@ static const char *rule_of_run(const struct host *h, const json_t *config)
 
     while (own && *own && strcmp(*own, "update_rule") != 0)
         own++;
-    if (!tunable || !own || !*own || rule_choice(name, &number, NULL))
+    if (!own || !*own || !are_rules(tunable) ||
+        rule_choice(name, &number, NULL))
         return name;
     return fixed ? fixed : RULE_ANY;
 }

@@ -52,6 +52,14 @@ static enum err set_own(struct node_setting *s, const char *name,
     return ERR_OK;
 }
 
+static bool is_rule(const json_t *value)
+{
+    uint32_t number;
+
+    return json_is_string(value) &&
+           rule_choice(json_string_value(value), &number, NULL) == ERR_OK;
+}
+
 static enum err set_value(struct node_setting *s, const char *name,
                           const json_t *value, const char *const app[],
                           struct fault *f)
@@ -73,7 +81,8 @@ static enum err set_value(struct node_setting *s, const char *name,
             return fault_set(f, ERR_INVAL,
                              "weight_decay: expected a number >= 0");
         s->weight_decay = x;
-    } else if (strcmp(name, "update_rule") == 0) {
+    } else if (strcmp(name, "update_rule") == 0 &&
+               !(is_listed(app, name) && !is_rule(value))) {
         if (!json_is_string(value))
             return fault_set(f, ERR_INVAL, "update_rule: expected a name");
         return rule_choice(json_string_value(value), &s->rule, f);

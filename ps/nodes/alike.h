@@ -11,11 +11,11 @@
 enum alike {
     ALIKE_MODEL,  /* the consistency model and its barrier's rule */
     ALIKE_ACCESS, /* what is done with access knowledge */
-    ALIKE_RATES,  /* learning rate, momentum, weight decay, staleness */
+    ALIKE_RATES,  /* learning rate, momentum, weight decay, rule, staleness */
     ALIKE_COUNT
 };
 
-enum { ALIKE_TEXT_MAX = 128 };
+enum { ALIKE_TEXT_MAX = 192 };
 
 /* @digest with @hash, of which 16 bits are taken, as that of @kind. Each kind
  * once. */

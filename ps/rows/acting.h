@@ -5,10 +5,13 @@
  *   learning_rate   an update rule that uses one, or an application that does
  *   momentum        an update rule that uses it
  *   weight_decay    an update rule that uses a learning rate
- *   update_rule     a run whose rule is none of the user's own, nor fixed to
- * its tables batch_size      clocks that are mini-batches staleness several
- * workers, a shared table, and a consistency model that bounds it k the same
- * with the consistency model barrier bandwidth_mbps  several nodes
+ *   update_rule     a rule that others can take the place of: none of the
+ *                   user's own, and not adarevision
+ *   batch_size      clocks that are mini-batches
+ *   staleness       several workers, a shared table, and a consistency model
+ *                   that bounds it
+ *   k               the same with the consistency model barrier
+ *   bandwidth_mbps  several nodes
  *
  * All but the last two need an application that has them, too, and so do the
  * application's own, which nothing else keeps from acting. Pure.

@@ -42,8 +42,11 @@ class Resume(Case):
         return done.result["run"]
 
     def test_interrupted_run_goes_on(self):
-        """Ctrl-C, resume, Ctrl-C: time, trials and clocks add up."""
-        run = self.interrupted()
+        """Ctrl-C, resume, Ctrl-C: time, trials and clocks add up, where each
+        branch has an update rule of its own."""
+        config = endless_config()
+        config["tunables"]["update_rule"] = {"values": ["nesterov", "adam"]}
+        run = self.interrupted(config)
         before = self.mltune("show", run, "--json").result
         process = self.start("resume", run, "--json")
         self.wait_until(
@@ -56,6 +59,8 @@ class Resume(Case):
             self.assertGreater(done.result[member], before[member])
         self.assertGreaterEqual(done.result["tuning"]["trials"],
                                 before["tuning"]["trials"])
+        self.assertRegex(self.mltune("trials", run).out,
+                         r"update_rule=(nesterov|adam)\b")
         self.assertEqual(done.result["run"], run)
         self.assert_nothing_left()
 

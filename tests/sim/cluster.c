@@ -816,6 +816,18 @@ static uint32_t some_branch(struct cluster *c, bool to_run)
     return BRANCH_NONE;
 }
 
+/* Of the slice: each may have another. */
+static uint32_t some_rule(const struct cluster *c)
+{
+    static const char *const names[] = {"sgd",  "nesterov", "adagrad",
+                                        "adam", "adadelta", "rpcs"};
+    uint32_t number = 0;
+
+    if (rule_choice(names[rng_mix(c->seed, c->slice) % 6], &number, NULL))
+        abort();
+    return number;
+}
+
 static void plan_slice(struct cluster *c, uint32_t branch)
 {
     struct frame *f = &c->op.frame;
@@ -830,6 +842,7 @@ static void plan_slice(struct cluster *c, uint32_t branch)
     f->learning_rate = 0.1;
     f->momentum = chance(c, 0.5) ? 0.9 : 0;
     f->weight_decay = chance(c, 0.5) ? 0.25 : 0;
+    f->rule = some_rule(c);
 }
 
 /* The next operation; none when the program has ended. */
@@ -1133,6 +1146,7 @@ static void make_table(struct cluster *c, uint32_t index)
         .type = learns ? MLT_F32 : types[below(c, 3)],
         .rule = !learns            ? "add"
                 : c->seed % 3 == 0 ? "adarevision"
+                : c->seed % 3 == 1 ? "any"
                                    : "sgd",
         .flags = (index > 0 && chance(c, 0.4) ? MLT_OWN_CLOCK : 0) |
                  (reads_own(c, index) ? MLT_READ_MY_WRITES : 0),

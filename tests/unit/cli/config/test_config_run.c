@@ -805,6 +805,15 @@ static void tunables_that_cannot_act_are_pinned(void **state)
     expect_pinned("{" TOY ", \"ps\": {\"update_rule\": \"adagrad\"}, "
                   "\"tunables\": {\"momentum\": {}}}",
                   "momentum", "under update rule adagrad");
+    expect_pinned("{" TOY ", \"tunables\": {\"momentum\": {}, "
+                  "\"update_rule\": {\"values\": [\"adam\", \"adagrad\"]}}}",
+                  "momentum", "under the rules of update_rule");
+    expect_pinned("{" TOY ", \"tunables\": {\"momentum\": {}, "
+                  "\"update_rule\": {\"fixed\": \"adagrad\"}}}",
+                  "momentum", "under the rules of update_rule");
+    expect_pinned("{\"app\": {\"name\": \"parts\"}, \"tunables\": "
+                  "{\"update_rule\": {}}}",
+                  "update_rule", "in app parts");
     expect_pinned("{" TOY ", \"tunables\": {\"weight_decay\": {}}}",
                   "weight_decay", "in app toy");
     expect_pinned("{\"app\": {\"name\": \"parts\"}, \"tunables\": "
@@ -873,6 +882,10 @@ static void tunables_update_rule_starts_from_the_runs(void **state)
     assert_true(rule->acts && !rule->fixed);
     assert_string_equal(tunable_text(rule, (size_t)rule->preset), "adagrad");
     assert_true(find(c, "momentum")->acts && !find(c, "momentum")->fixed);
+    run_config_free(c);
+    c = quiet_good("{" TOY ", \"tunables\": {\"update_rule\": {\"default\": "
+                   "\"adagrad\", \"values\": [\"sgd\", \"adagrad\"]}}}");
+    assert_string_equal(c->update_rule->name, "adagrad");
     run_config_free(c);
     expect_problem("{" TOY ", \"tunables\": {\"update_rule\": {\"values\": "
                    "[\"sgd\", \"add\"]}}}",

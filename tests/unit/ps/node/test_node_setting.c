@@ -126,6 +126,28 @@ static void setting_free_names_are_taken(void **state)
     json_decref(other);
 }
 
+/* A program's own update_rule may have other values, which choose no rule. */
+static void setting_own_update_rule_is_taken(void **state)
+{
+    static const char *const own[] = {"update_rule", NULL};
+    json_t *rule = json_loads("{\"update_rule\": \"rpcs\"}", 0, NULL);
+    json_t *word = json_loads("{\"update_rule\": \"fast\"}", 0, NULL);
+    json_t *number = json_loads("{\"update_rule\": 3}", 0, NULL);
+    struct node_setting base, s;
+
+    (void)state;
+    assert_int_equal(node_setting_init(&base, NULL, own, true, NULL), ERR_OK);
+    assert_int_equal(node_setting_read(&base, word, own, &s, NULL), ERR_OK);
+    assert_int_equal(s.rule, 0);
+    assert_int_equal(node_setting_read(&base, number, own, &s, NULL), ERR_OK);
+    assert_true(s.rule == 0 && node_setting_own(&s, "update_rule", 0) == 3);
+    assert_int_equal(node_setting_read(&base, rule, own, &s, NULL), ERR_OK);
+    assert_string_equal(rule_at(s.rule)->name, "rpcs");
+    json_decref(rule);
+    json_decref(word);
+    json_decref(number);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +155,7 @@ int main(void)
         cmocka_unit_test(setting_values_act),
         cmocka_unit_test(setting_faulty_values_are_refused),
         cmocka_unit_test(setting_free_names_are_taken),
+        cmocka_unit_test(setting_own_update_rule_is_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

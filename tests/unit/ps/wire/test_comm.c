@@ -803,7 +803,7 @@ static void comm_other_options_are_refused(void **state)
         {"bsp", "another learning rate", other_rate},
         {"bsp", "another learning rate, momentum", other_momentum},
         {"bsp", "momentum, weight decay", other_decay},
-        {"ssp", "weight decay or staleness", other_staleness},
+        {"ssp", "weight decay, update rule or staleness", other_staleness},
         {"bsp", "workers, this one", other_workers},
         {"bsp", "other tables", other_rule},
     };
