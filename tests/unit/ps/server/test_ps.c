@@ -174,7 +174,7 @@ static int take_steps(struct mlt_worker *w, void *arg)
     for (int k = 0; k < s->clocks; k++) {
         for (uint64_t r = 0; r < ROWS; r++) {
             for (int j = 0; j < WIDTH; j++)
-                values[j] = fixture_noise((uint64_t)(s->first + k), r,
+                values[j] = fixture_noise((uint64_t)s->first + (uint64_t)k, r,
                                           (uint64_t)j + mlt_worker_index(w));
             mlt_inc_row(w, 0, r, values);
         }
