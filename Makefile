@@ -388,7 +388,7 @@ lint-tidy: $(TIDY_SRCS:%=build/lint/%.tidy)
 build/lint/%.c.tidy: %.c .clang-tidy tests/lint/tidy.py $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,TIDY,$<)
-	@$(PYTHON) tests/lint/tidy.py $< $(BASE_FLAGS) $(PKG_CFLAGS) -- -Wno-unknown-warning-option $(TIDY_DEPTH)
+	@$(PYTHON) tests/lint/tidy.py $< $(BASE_FLAGS) $(WARNINGS) $(PKG_CFLAGS) -- -Wno-unknown-warning-option $(TIDY_DEPTH)
 	@$(CC) $(BASE_FLAGS) $(PKG_CFLAGS) -MM -MP -MT $@ -MF $(@:.tidy=.d) $<
 	@touch $@
 

@@ -265,7 +265,8 @@ enum err ranks_answer(const char *place, unsigned rank,
     enum err err;
 
     text_printf(&t, "%016" PRIx64 "\n", w->number);
-    fits = add_line(&t, w->key) & add_line(&t, w->log);
+    fits = add_line(&t, w->key);
+    fits &= add_line(&t, w->log);
     for (size_t i = 0; i < w->n; i++)
         fits &= add_line(&t, w->word[i]);
     if (text_lost(&t))
