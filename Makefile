@@ -36,6 +36,8 @@ PACKAGES := libmicrohttpd gnutls jansson libzmq sqlite3 zlib liblzma
 # CFLAGS never drop the include path or the sanitizers.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion \
 	-Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wno-psabi -Wno-format-zero-length -Werror
+# assert(!"what cannot be") is a conversion that only clang minds.
+CLANG_WARNINGS := -Wno-string-conversion
 BASE_FLAGS := -std=gnu11 -I. -Iinclude -D_GNU_SOURCE \
 	-DMLT_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -fno-math-errno \
 	-pthread
@@ -54,9 +56,8 @@ CFLAGS_asan := -O1 -DMLT_DEBUG -fsanitize=address,undefined \
 	-fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_tsan := -O1 -DMLT_DEBUG -fsanitize=thread -fno-omit-frame-pointer
 CFLAGS_cov := -O0 -DMLT_DEBUG --coverage
-# assert(!"what cannot be") is a conversion that only clang minds.
 CFLAGS_fuzz := -O1 -DMLT_DEBUG -fsanitize=fuzzer-no-link,address,undefined \
-	-fno-sanitize-recover=all -Wno-string-conversion
+	-fno-sanitize-recover=all $(CLANG_WARNINGS)
 LDFLAGS_release := -Wl,-z,relro,-z,now
 # Two hundred tests are linked in each: gold, part of binutils, takes half as long.
 LINKER := $(if $(shell command -v ld.gold),-fuse-ld=gold)
@@ -388,7 +389,7 @@ lint-tidy: $(TIDY_SRCS:%=build/lint/%.tidy)
 build/lint/%.c.tidy: %.c .clang-tidy tests/lint/tidy.py $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,TIDY,$<)
-	@$(PYTHON) tests/lint/tidy.py $< $(BASE_FLAGS) $(WARNINGS) $(PKG_CFLAGS) -- -Wno-unknown-warning-option $(TIDY_DEPTH)
+	@$(PYTHON) tests/lint/tidy.py $< $(BASE_FLAGS) $(WARNINGS) $(PKG_CFLAGS) -- -Wno-unknown-warning-option $(CLANG_WARNINGS) $(TIDY_DEPTH)
 	@$(CC) $(BASE_FLAGS) $(PKG_CFLAGS) -MM -MP -MT $@ -MF $(@:.tidy=.d) $<
 	@touch $@
 

@@ -37,9 +37,8 @@ enum err config_cluster_nodes(struct config_parse *p)
         n = (json_int_t)json_array_size(hosts);
     else if (has_launcher(p, "slurm"))
         n = allocated();
-    else if (has_launcher(p, "mpi") && ranks_find(&ranks))
-        n = ranks.size;
-    else if (has_launcher(p, "kubernetes") && ranks_find_pod(&ranks))
+    else if ((has_launcher(p, "mpi") && ranks_find(&ranks)) ||
+             (has_launcher(p, "kubernetes") && ranks_find_pod(&ranks)))
         n = ranks.size;
     return n > 0 ? json_put(p->root, "/cluster/nodes", json_integer(n))
                  : ERR_OK;
