@@ -64,6 +64,59 @@ static enum err open_desk(struct own_rank *r, const char *root, const char *key,
     return rank_desk_open(address, key, r->is.size, r->place, &r->desk, f);
 }
 
+/* Waits a moment; the number of a signal that came, or 0. */
+static int pause_for(int signal_fd)
+{
+    struct pollfd p = {.fd = signal_fd, .events = POLLIN};
+    struct signalfd_siginfo info;
+
+    if (poll(&p, 1, RANKS_LOOK_MS) > 0 &&
+        read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        return (int)info.ssi_signo;
+    return 0;
+}
+
+static enum err await_hold(struct own_rank *r, int signal_fd, struct fault *f)
+{
+    time_ns end = clock_monotonic() + r->is.wait_ms * 1000000LL;
+    enum err err = ERR_BUSY;
+
+    console_note("index 0: another one holds %s still; waiting for it to end",
+                 r->place);
+    while (err == ERR_BUSY) {
+        if (pause_for(signal_fd))
+            return fault_set(f, ERR_BUSY,
+                             "index 0: ended by a signal, while another one "
+                             "held %s",
+                             r->place);
+        if (clock_monotonic() > end)
+            return fault_set(f, ERR_BUSY,
+                             "index 0: another one has held %s for %d s: where "
+                             "its machine was lost, the volume's server frees "
+                             "its lock after a while",
+                             r->place, r->is.wait_ms / 1000);
+        err = ranks_hold(r->place, &r->lock_fd, f);
+    }
+    return err;
+}
+
+/* The lock of an index 0 that was lost may outlive it: the volume's server does
+ * not know that its machine is gone. */
+static enum err hold_place(struct own_rank *r, struct fault *f)
+{
+    enum err err = ranks_hold(r->place, &r->lock_fd, f);
+    int signal_fd;
+
+    if (err != ERR_BUSY)
+        return err;
+    err = signals_open(&signal_fd, f);
+    if (err)
+        return err;
+    err = await_hold(r, signal_fd, f);
+    signals_close(signal_fd);
+    return err;
+}
+
 static enum err take_desk(const char *state, const char *root, const char *key,
                           struct own_rank *r, struct fault *f)
 {
@@ -73,7 +126,7 @@ static enum err take_desk(const char *state, const char *root, const char *key,
     if (!err)
         err = ranks_place(path, &r->is, r->place, f);
     if (!err)
-        err = ranks_hold(r->place, &r->lock_fd, f);
+        err = hold_place(r, f);
     if (!err && setenv("MLTUNE_RANKS", r->place, 1) != 0)
         err = fault_set(f, ERR_NOMEM, "out of memory");
     if (!err)
@@ -180,18 +233,6 @@ static void say_leave(struct own_rank *r)
 }
 
 /* ---- a rank that starts nodes -------------------------------------------- */
-
-/* Waits a moment; the number of a signal that came, or 0. */
-static int pause_for(int signal_fd)
-{
-    struct pollfd p = {.fd = signal_fd, .events = POLLIN};
-    struct signalfd_siginfo info;
-
-    if (poll(&p, 1, RANKS_LOOK_MS) > 0 &&
-        read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-        return (int)info.ssi_signo;
-    return 0;
-}
 
 static int say_alone(const struct own_rank *r)
 {

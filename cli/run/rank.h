@@ -29,7 +29,7 @@ enum err rank_meet(const char *state, struct own_rank *out, struct fault *f);
 
 /* The same among pods, by MLTUNE_ROOT ("tcp://HOST:PORT" of rank 0, which
  * listens at that port) and MLTUNE_KEY, which no process has that this one
- * starts. */
+ * starts. Rank 0 waits for the place as long as for a pod, then ERR_BUSY. */
 enum err rank_meet_pods(const char *state, struct own_rank *out,
                         struct fault *f);
 

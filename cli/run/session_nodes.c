@@ -403,8 +403,12 @@ static enum err open_outside(struct session *s, struct fault *f)
 {
     socket_close(&s->socket);
     s->meet[0] = '\0';
-    return socket_open_outside(&s->socket, s->folder.path, s->cluster.address,
-                               s->key, s->nodes, f);
+    return socket_open_outside(
+        &s->socket, s->folder.path, s->cluster.address,
+        is_by(s, "kubernetes") ? "it must be the pod's own (MLTUNE_POD_IP)"
+                               : "cluster.address must be an address of this "
+                                 "machine, with a port that is free",
+        s->key, s->nodes, f);
 }
 
 enum err session_launch_nodes(struct session *s, struct fault *f)

@@ -167,6 +167,15 @@ static bool is_launched_by(const struct run_config *c, const char *name)
     return launcher && strcmp(launcher, name) == 0;
 }
 
+/* Of who could not meet the others. In a pod it is never that of a failed run,
+ * with which the job ends for good (cli/verbs/kube_job.c). */
+static int meeting_exit_code(enum err err, bool pods)
+{
+    int code = exit_code_of(err);
+
+    return pods && code == EXIT_RUN_FAILED ? EXIT_INTERRUPTED : code;
+}
+
 int start_run(const struct start_options *a, const struct run_config *c)
 {
     bool pods = is_launched_by(c, "kubernetes");
@@ -182,7 +191,7 @@ int start_run(const struct start_options *a, const struct run_config *c)
                : rank_meet(a->state, &rank, &f);
     if (err) {
         console_error("%s", f.text);
-        return exit_code_of(err);
+        return meeting_exit_code(err, pods);
     }
     if (rank.is.rank > 0)
         return rank_serve(&rank);

@@ -16,6 +16,7 @@
 
 #include "base/deadlines.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,7 +66,8 @@ static int parse_arguments(struct deploy_arguments *a, int argc, char **argv)
         {"cpu", 0, OPTION_UINT, "N", "cores of each pod (cluster.workers)",
          &a->cpus},
         {"memory", 0, OPTION_TEXT, "SIZE",
-         "memory of each pod (memory.limit, a quarter more, and 512 MiB)",
+         "memory of each pod (its part of memory.limit, a quarter more, and "
+         "512 MiB)",
          &a->memory},
         {"wait", 0, OPTION_TEXT, "TIME",
          "how long pods wait for one another (10m)", &a->wait},
@@ -120,7 +122,6 @@ static int check_names(const struct kube_job *job)
     return err ? refused(f.text) : EXIT_DONE;
 }
 
-/* Kubernetes mounts at no path with a colon. */
 static int check_data_path(struct kube_job *job)
 {
     if (job->data_path && !job->data_claim)
@@ -128,10 +129,13 @@ static int check_data_path(struct kube_job *job)
                        "be mounted there");
     if (!job->data_path)
         job->data_path = KUBE_DATA;
-    if (job->data_path[0] != '/' || !job->data_path[1] ||
-        strpbrk(job->data_path, ":\n"))
-        return refused("--data-path: expected an absolute path, and not /");
-    return EXIT_DONE;
+    if (kube_is_free(job->data_path))
+        return EXIT_DONE;
+    console_error("--data-path: expected an absolute path that hides nothing "
+                  "of the system or of the job's own (" KUBE_HOME
+                  ", " KUBE_CONFIG ", /tmp), found %s",
+                  job->data_path);
+    return EXIT_USAGE;
 }
 
 static int take_numbers(struct deploy_arguments *a)
@@ -151,9 +155,10 @@ static int take_numbers(struct deploy_arguments *a)
     if (a->memory && !options_size(a->memory, 64 << 20, &job->memory))
         return refused("--memory: expected a size such as 8GiB, of 64MiB at "
                        "least");
-    if (a->wait && !options_time(a->wait, 1e6, &wait_s))
-        return refused(
-            "--wait: expected a time such as 10m, of 1s to 1000000s");
+    if (a->wait &&
+        (!options_time(a->wait, 1e6, &wait_s) || wait_s != floor(wait_s)))
+        return refused("--wait: expected whole seconds, such as 10m, of 1s to "
+                       "1000000s");
     job->wait_s = (unsigned)wait_s;
     job->cpus = (unsigned)a->cpus.value;
     job->user = a->user.given ? (unsigned)a->user.value : KUBE_USER;
@@ -269,7 +274,7 @@ static void size_pods(const struct deploy_parts *p, struct kube_job *job)
                      "says how many");
     if (!job->memory &&
         json_to_bytes(json_at(p->config->given, "/memory/limit"), &limit))
-        job->memory = limit + limit / 4 + (512ULL << 20);
+        job->memory = kube_memory_of(limit, job->nodes);
     if (!job->memory)
         console_note("the pods ask for no memory: --memory, or memory.limit, "
                      "says how much");

@@ -152,22 +152,61 @@ bool kube_has_data(const struct kube_job *job, const char *name)
     return job->data_claim != NULL;
 }
 
+/* No part of it is empty, "." or ".."; it may end with a slash. */
+static bool is_plain(const char *path)
+{
+    for (const char *at = path; *at; at += strcspn(at, "/")) {
+        size_t n = strcspn(++at, "/");
+
+        if ((n == 0 && *at) || (n == 1 && at[0] == '.') ||
+            (n == 2 && at[0] == '.' && at[1] == '.'))
+            return false;
+    }
+    return true;
+}
+
+bool kube_is_free(const char *path)
+{
+    static const char *const taken[] = {
+        KUBE_HOME, KUBE_CONFIG, "/tmp",   "/bin",    "/dev",  "/etc",
+        "/lib",    "/lib32",    "/lib64", "/libx32", "/proc", "/run",
+        "/sbin",   "/sys",      "/usr",   "/var/run"};
+
+    if (path[0] != '/' || !path[1] || strpbrk(path, ":\n") || !is_plain(path))
+        return false;
+    for (size_t i = 0; i < sizeof(taken) / sizeof(*taken); i++)
+        if (is_within(path, taken[i]) || is_within(taken[i], path))
+            return false;
+    return true;
+}
+
+uint64_t kube_memory_of(uint64_t limit, unsigned nodes)
+{
+    uint64_t part;
+
+    assert(nodes > 0);
+    part = limit / nodes + (limit % nodes > 0);
+    return part + part / 4 + (512ULL << 20);
+}
+
 /* ---- the pods ------------------------------------------------------------ */
 
 /* What a pod does. Index 0 goes on with its run where there is one: the claim
- * has its id since it can be resumed. One that had finished, whose pod was lost
- * before Kubernetes knew, is not run again. */
+ * has its id since it can be resumed. One that has finished, or that its user
+ * has stopped, is not gone on with: its pod was lost before Kubernetes knew, or
+ * the same job is applied again. What fails here is EXIT_IO: with
+ * EXIT_RUN_FAILED the job would end. */
 static const char script[] =
     "umask 077\n"
     "state=" KUBE_STATE "\n"
     "run=$state/kubernetes/$MLTUNE_JOB.run\n"
     "if [ \"$JOB_COMPLETION_INDEX\" = 0 ]; then\n"
-    "    mkdir -p \"$state/kubernetes\"\n"
+    "    mkdir -p \"$state/kubernetes\" || exit 74\n"
     "    if [ -s \"$run\" ]; then\n"
-    "        id=$(cat \"$run\")\n"
+    "        id=$(cat \"$run\") || exit 74\n"
     "        if mltune show \"$id\" --state \"$state\" --json |\n"
-    "            grep -q '\"status\": *\"finished\"'; then\n"
-    "            echo \"$id has finished\" >&2\n"
+    "            grep -Eq '\"status\": *\"(finished|stopped)\"'; then\n"
+    "            echo \"$id has finished, or was stopped\" >&2\n"
     "            exit 0\n"
     "        fi\n"
     "        exec mltune resume \"$id\" --state \"$state\" --json\n"

@@ -71,6 +71,16 @@ void kube_name_of(const char *text, unsigned nodes,
  * @data_path. False: it is on none of the job's volumes. */
 bool kube_has_data(const struct kube_job *job, const char *name);
 
+/* Whether the data may be mounted at @path: absolute, no mount of the job's own
+ * or folder of the system, which it would hide, and neither above nor below
+ * one; without a colon, at which Kubernetes mounts nothing. */
+bool kube_is_free(const char *path);
+
+/* Bytes that a pod asks for where memory.limit, which is for all nodes
+ * together, is @limit bytes: a node's part, a quarter more, and 512 MiB, for
+ * the program and what is on its way. */
+uint64_t kube_memory_of(uint64_t limit, unsigned nodes);
+
 /* The objects, one List that kubectl takes; owned by the caller. NULL: out of
  * memory. */
 json_t *kube_job_objects(const struct kube_job *job);

@@ -2,10 +2,12 @@
 job's own command with the engine's variables, a network namespace a pod.
 """
 import copy
+import fcntl
 import json
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 
 from harness import ROOT, Case, endless_config
@@ -151,6 +153,73 @@ class Pods(Case):
         self.assertEqual(json.loads(self.mltune("ls", "--json").out or "[]"),
                          [])
 
+    def test_a_lock_that_outlives_its_pod_is_waited_for(self):
+        """And what goes wrong at the desk never ends the job for good."""
+        taken = socket.socket()
+        self.addCleanup(taken.close)
+        taken.bind(("", 0))
+        taken.listen()
+        self.env.update(MLTUNE_JOB="job", JOB_COMPLETION_INDEX="0",
+                        MLTUNE_PODS="2", MLTUNE_POD_WAIT="1",
+                        MLTUNE_KEY="beef" * 16,
+                        MLTUNE_ROOT=f"tcp://a:{taken.getsockname()[1]}")
+        place = self.folder / "state/kubernetes/job"
+        place.mkdir(parents=True, mode=0o700)
+        config = {**fixed("mlr"), "cluster": {"launcher": "kubernetes"}}
+        self.write("job.json", config)
+        words = "run", "job.json", "--state", "state"
+        with open(place / "lock", "w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            done = self.mltune(*words)
+            self.assert_code(done, 75)
+            self.assertRegex(done.err, "index 0: another one has held .*/job "
+                             "for 1 s")
+            self.env["MLTUNE_POD_WAIT"] = str(LONG_S)
+            waits = self.start(*words)
+            self.assertIn("another one holds", waits.stderr.readline())
+        done = self.finish(waits)
+        self.assert_code(done, 74)
+        self.assertIn("cannot listen for the job's pods", done.err)
+        self.assertIn("nothing else in the pod may listen at that port", done.err)
+        self.assertNotIn("cluster.address", done.err)
+
+    def test_the_pods_script(self):
+        """It goes on with what may be gone on with, and with nothing that its user
+        has stopped; no failure of it is that of a run."""
+        self.write("job.json", fixed("mlr"))
+        done = self.mltune("deploy", "kubernetes", "job.json", "--image", "a")
+        pod = json.loads(done.out)["items"][2]["spec"]["template"]["spec"]
+        command = pod["containers"][0]["command"]
+        script = command[2].replace("/var/lib/mltune", str(self.folder))
+        (self.folder / "bin").mkdir()
+        self.write("bin/mltune", "#!/bin/sh\n[ $1 != show ] && echo $1 $2 ||"
+                   " echo '{\"status\":\"'$STATUS'\"}'\n").chmod(0o755)
+        runs = self.folder / "state/kubernetes"
+
+        def said(status):
+            return self.finish(subprocess.Popen(
+                [*command[:2], script], text=True, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env={"PATH": f"{self.folder}/bin:/usr/bin:/bin",
+                     "MLTUNE_JOB": "j", "JOB_COMPLETION_INDEX": "0",
+                     "STATUS": status}))
+
+        runs.parent.mkdir()
+        runs.write_text("no folder")
+        self.assert_code(said(""), 74)
+        runs.unlink()
+        (runs / "j.run").mkdir(parents=True)
+        (runs / "j.run/a").touch()
+        self.assert_code(said(""), 74)
+        shutil.rmtree(runs / "j.run")
+        (runs / "j.run").write_text("digits-1")
+        for status, out in (("interrupted", "resume digits-1\n"),
+                            ("failed", "resume digits-1\n"),
+                            ("finished", ""), ("stopped", "")):
+            done = said(status)
+            self.assert_code(done, 0)
+            self.assertEqual(done.out, out)
+
 
 class Objects(Case):
     """What is printed, and what is refused; no pod is started."""
@@ -245,9 +314,10 @@ class Objects(Case):
         mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
         self.assertEqual(set(mounts), {v["name"] for v in pod["volumes"]})
         self.assertEqual(container["workingDir"], mounts["data"])
-        # memory.limit is 256 MiB; a quarter more, and 512 MiB.
+        # A third of memory.limit, 256 MiB; a quarter more, and 512 MiB.
+        part = -(-(256 << 20) // 3)
         self.assertEqual(container["resources"]["limits"],
-                         {"cpu": "3", "memory": str((320 + 512) << 20)})
+                         {"cpu": "3", "memory": str(part + part // 4 + (512 << 20))})
         self.assertEqual(pod["securityContext"]["runAsUser"], 1000)
         self.assertRegex(of["Secret"]["stringData"]["key"], r"^[0-9a-f]{64}$")
         self.assertEqual(json.loads(of["Secret"]["stringData"]["config.json"]),
@@ -301,6 +371,10 @@ class Objects(Case):
                  "--data-path needs --data-claim"),
                 (["good.json", *image, "--data-claim", "d", "--data-path",
                   "d"], 2, "an absolute path"),
+                (["good.json", *image, "--data-claim", "d", "--data-path",
+                  "/var/lib/mltune"], 2, "found /var/lib/mltune"),
+                (["good.json", *image, "--wait", "1500ms"], 2,
+                 "whole seconds"),
                 (["two.json", *image], 2, "--state-claim is missing"),
                 (["relative.json", *image], 2, "on no volume of the pods"),
                 (["absolute.json", *image, "--data-claim", "d"], 2,

@@ -133,8 +133,9 @@ static enum err start(struct rank_desk *d, const char *address, const char *key,
                       struct fault *f)
 {
     struct fault why = {0};
-    enum err err =
-        socket_open_outside(&d->socket, d->place, address, key, d->size, &why);
+    enum err err = socket_open_outside(
+        &d->socket, d->place, address,
+        "nothing else in the pod may listen at that port", key, d->size, &why);
     int errnum;
 
     if (err)

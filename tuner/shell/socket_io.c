@@ -282,8 +282,8 @@ static enum err make_shared(struct tuner_socket *s, const char *dir,
 }
 
 static enum err bind_outside(struct tuner_socket *s, const char *address,
-                             const struct run_key *key, uint32_t nodes,
-                             struct fault *f)
+                             const char *advice, const struct run_key *key,
+                             uint32_t nodes, struct fault *f)
 {
     size_t size = sizeof(s->endpoint);
     enum err err;
@@ -297,24 +297,21 @@ static enum err bind_outside(struct tuner_socket *s, const char *address,
     if (err)
         return err;
     if (zmq_bind(s->router, s->endpoint) != 0)
-        return fault_set(f, ERR_IO,
-                         "cannot listen for nodes at %s: %s; cluster.address "
-                         "must be an address of this machine, with a port that "
-                         "is free",
-                         address, zmq_strerror(errno));
+        return fault_set(f, ERR_IO, "cannot listen for nodes at %s: %s; %s",
+                         address, zmq_strerror(errno), advice);
     if (zmq_getsockopt(s->router, ZMQ_LAST_ENDPOINT, s->endpoint, &size) != 0)
         return fault_errno(f, ERR_IO, errno, "listen for nodes");
     return gate_keep(s->gate, nodes, f);
 }
 
 enum err socket_open_outside(struct tuner_socket *s, const char *dir,
-                             const char *address, const char *key,
-                             uint32_t nodes, struct fault *f)
+                             const char *address, const char *advice,
+                             const char *key, uint32_t nodes, struct fault *f)
 {
     struct run_key known;
     enum err err;
 
-    assert(dir && address && key && nodes > 0);
+    assert(dir && address && advice && key && nodes > 0);
     err = make_router(s, f);
     if (err)
         return err;
@@ -322,7 +319,7 @@ enum err socket_open_outside(struct tuner_socket *s, const char *dir,
     if (!err)
         err = make_shared(s, dir, f);
     if (!err)
-        err = bind_outside(s, address, &known, nodes, f);
+        err = bind_outside(s, address, advice, &known, nodes, f);
     if (err)
         socket_close(s);
     return err;

@@ -42,10 +42,11 @@ enum err socket_open(struct tuner_socket *s, const char *dir, struct fault *f);
 
 /* Listens at @address of this machine, "10.0.0.1:7000", port * for any, for
  * @nodes nodes that have @key. The folder is made anew in @dir, for what the
- * nodes share. Errors: ERR_IO, ERR_INVAL, ERR_UNSUPPORTED, with the reason. */
+ * nodes share. @advice: what is to be done where the address is taken or
+ * another's. Errors: ERR_IO, ERR_INVAL, ERR_UNSUPPORTED, with the reason. */
 enum err socket_open_outside(struct tuner_socket *s, const char *dir,
-                             const char *address, const char *key,
-                             uint32_t nodes, struct fault *f);
+                             const char *address, const char *advice,
+                             const char *key, uint32_t nodes, struct fault *f);
 
 /* Takes away what tuners of this user that were killed have left in
  * $XDG_RUNTIME_DIR and /tmp: only sockets, and folders that then are empty.

@@ -67,6 +67,61 @@ static void kube_data_lie_on_a_volume(void **state)
     assert_true(kube_has_data(&job, KUBE_HOME "/train.csv"));
 }
 
+static void kube_data_hide_nothing(void **state)
+{
+    static const char *const good[] = {
+        "/data",    "/data/",    "/srv/.data", "/var/data",
+        "/tmpdata", "/srv/a..b", "/usrdata",   "/var/lib/mltune2"};
+    static const char *const bad[] = {"",
+                                      "/",
+                                      "//",
+                                      "data",
+                                      "/a:b",
+                                      "/a\nb",
+                                      KUBE_HOME,
+                                      "/var/lib/mltune/",
+                                      "/var",
+                                      "/var/lib/",
+                                      "/var/lib/mltune/state/data",
+                                      KUBE_CONFIG,
+                                      "/etc",
+                                      "/etc/mltune/data",
+                                      "/tmp",
+                                      "/tmp/data",
+                                      "/usr",
+                                      "/usr/",
+                                      "/usr/bin",
+                                      "/bin",
+                                      "/lib64",
+                                      "/proc/1",
+                                      "/dev",
+                                      "/sys",
+                                      "/run",
+                                      "//usr",
+                                      "/data//a",
+                                      "/data/./a",
+                                      "/data/../usr",
+                                      "/data/.."};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+        assert_true(kube_is_free(good[i]));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        if (kube_is_free(bad[i]))
+            fail_msg("%s is taken", bad[i]);
+}
+
+/* As each node takes its part of memory.limit (ps/node/host_io.c). */
+static void kube_memory_is_a_nodes_part(void **state)
+{
+    const uint64_t mib = 1 << 20;
+
+    (void)state;
+    assert_int_equal(kube_memory_of(256 * mib, 1), (320 + 512) * mib);
+    assert_int_equal(kube_memory_of(256 * mib, 4), (80 + 512) * mib);
+    assert_int_equal(kube_memory_of(9, 2), 5 + 1 + 512 * mib);
+}
+
 static struct kube_job full_job(void)
 {
     return (struct kube_job){.name = "digits",
@@ -119,6 +174,8 @@ int main(void)
         cmocka_unit_test(kube_names_are_made_of_any_text),
         cmocka_unit_test(kube_names_that_are_made_are_valid),
         cmocka_unit_test(kube_data_lie_on_a_volume),
+        cmocka_unit_test(kube_data_hide_nothing),
+        cmocka_unit_test(kube_memory_is_a_nodes_part),
         cmocka_unit_test(kube_objects_are_whole_or_none),
     };
 

@@ -451,7 +451,8 @@ static void socket_outside_asks_for_the_key(void **state)
     assert_int_equal(folder_make(in_dir("out"), NULL), ERR_OK);
     assert_int_equal(run_key_make(key, NULL), ERR_OK);
     assert_int_equal(run_key_read(key, &known, NULL), ERR_OK);
-    if (socket_open_outside(&outside, in_dir("out"), "127.0.0.1:*", key, 2, &f))
+    if (socket_open_outside(&outside, in_dir("out"), "127.0.0.1:*", "", key, 2,
+                            &f))
         fail_msg("%s", f.text);
     key[0] = key[0] == '0' ? '1' : '0';
     assert_int_equal(run_key_read(key, &other, NULL), ERR_OK);
@@ -493,13 +494,13 @@ static void socket_outside_refuses_foreign_addresses(void **state)
     (void)state;
     assert_int_equal(folder_make(in_dir("out"), NULL), ERR_OK);
     assert_int_equal(run_key_make(key, NULL), ERR_OK);
-    assert_int_equal(
-        socket_open_outside(&outside, in_dir("out"), "192.0.2.1:*", key, 1, &f),
-        ERR_IO);
-    assert_non_null(strstr(f.text, "cluster.address"));
+    assert_int_equal(socket_open_outside(&outside, in_dir("out"), "192.0.2.1:*",
+                                         "do this", key, 1, &f),
+                     ERR_IO);
+    assert_non_null(strstr(f.text, "; do this"));
     assert_null(outside.router);
     assert_int_equal(socket_open_outside(&outside, in_dir("out"), "127.0.0.1:*",
-                                         "short", 1, &f),
+                                         "", "short", 1, &f),
                      ERR_INVAL);
     assert_int_equal(rmdir(in_dir("out")), 0);
 }
