@@ -24,6 +24,10 @@ function continues(run) {
   return ["The run goes on where it was paused, at clock " + short(run.clock) + "."];
 }
 
+// A run does not go on with other data than it began with, unless it is told to.
+const dataChanged = (run) => (run.status === "held" || again(run)) &&
+  [run.status_reason, run.message].some((why) => why?.includes("--other-data"));
+
 function stops(run) {
   if (QUEUED.has(run.status)) return ["The run is taken out of the queue and ends as “stopped”.",
     run.clocks > 0 ? "What it had trained stays in its last snapshot." : "It has not trained anything yet."];
@@ -53,6 +57,13 @@ const ACTIONS = {
   continue: {
     label: "continue", may: (run) => ["paused", "held"].includes(run.status) || again(run),
     what: continues,
+  },
+  adopt: {
+    label: "use other data", may: dataChanged,
+    what: (run) => [run.status_reason || run.message,
+      "The run goes into the queue, and goes on with the data that are there now. From when it trains with them " +
+      "they are the run's data."],
+    send: (id) => write("POST", runPath(id, ":continue"), {other_data: true}),
   },
   retune: {
     label: "re-tune", may: (run) => underWay(run) && run.tuning.strategy === "mltuner",

@@ -23,6 +23,13 @@ static const struct json_field branch_args[] = {
     {.name = NULL},
 };
 
+static const struct json_field continue_args[] = {
+    {FIELD_OF(command_continue, BOOL, other_data), .optional = true,
+     .help = "a run that is held, or has ended, as its data have changed: go "
+             "on with those that are there; once"},
+    {.name = NULL},
+};
+
 static const struct json_field limits_args[] = {
     {FIELD_OF(command_limits, U32, set)},
     {FIELD_OF(command_limits, REAL, to.target_loss)},
@@ -81,6 +88,11 @@ static const struct json_field add_args[] = {
 static const struct command_body nothing = {
     .name = "nothing",
     .example = "{}",
+};
+
+static const struct command_body continue_body = {
+    .name = "continue",
+    .example = "{\"other_data\": false}",
 };
 
 static const struct command_body configuration = {
@@ -173,6 +185,10 @@ static const struct command_verb verb_pause = {
 static const struct command_verb verb_continue = {
     .name = "continue",
     .summary = "go on with a run that is paused",
+    .option = {{"other-data",
+                "in a service: go on with the data that are there, if those of "
+                "the beginning have changed",
+                NULL, "other_data"}},
 };
 static const struct command_verb verb_stop = {
     .name = "stop",
@@ -258,9 +274,9 @@ static const struct command commands[COMMAND_COUNT] = {
                        "nothing runs until it is continued", &nothing, "answer",
                        NULL, NULL, &verb_pause, NULL, "pause_run"},
     [COMMAND_CONTINUE] = {"continue", COMMAND_BY_RUN, ROLE_RUN, "POST",
-                          RUN ":continue", "goes on after a pause", &nothing,
-                          "answer", NULL, NULL, &verb_continue, NULL,
-                          "continue_run"},
+                          RUN ":continue", "goes on after a pause",
+                          &continue_body, "answer", NULL, NULL, &verb_continue,
+                          continue_args, "continue_run"},
     [COMMAND_STOP] = {"stop", COMMAND_BY_RUN, ROLE_RUN, "POST", RUN ":stop",
                       "ends the run: a snapshot and the best model are written",
                       &nothing, "answer", NULL, NULL, &verb_stop, NULL,

@@ -74,6 +74,12 @@ enum {
     LIMIT_MAX_EPOCHS = 16
 };
 
+/* Arguments of CONTINUE. */
+struct command_continue {
+    bool other_data; /* of a run that is to load its data again: it goes on
+                      * whatever they are */
+};
+
 /* Arguments of LIMITS: those of @set are new. */
 struct command_limits {
     uint32_t set;
@@ -107,6 +113,7 @@ struct command_rows {
 /* Zeroed where a command has none. */
 union command_args {
     struct command_fork fork;
+    struct command_continue go_on;
     struct command_limits limits;
     struct command_suggest suggest;
     struct command_rows rows;
@@ -137,10 +144,11 @@ struct command_body {
     bool required;
 };
 
-/* An option of a verb: the body's member of that name. */
+/* An option of a verb: a member of the body. */
 struct command_option {
     const char *name, *help;
-    const char *value; /* what help calls its whole number; NULL: a flag */
+    const char *value;  /* what help calls its whole number; NULL: a flag */
+    const char *member; /* its name in the body; NULL: the option's */
 };
 
 enum { COMMAND_OPTIONS_MAX = 2 };

@@ -17,9 +17,15 @@ static void respond_command(const struct fleet_run *run,
                             changed, "message", message, "stop", "branch"));
 }
 
+/* What is said of a run that waits. */
+struct queue_wish {
+    enum command_id command;
+    bool held, other_data;
+    const char *message;
+};
+
 static void set_held(struct supervisor *s, struct fleet_run *run,
-                     enum command_id command, bool held, const char *message,
-                     struct response *out)
+                     const struct queue_wish *w, struct response *out)
 {
     struct job job = run->job;
     struct fault f = {0};
@@ -30,9 +36,10 @@ static void set_held(struct supervisor *s, struct fleet_run *run,
                            .submitted_ns = clock_wall()};
         submission_name_group(run->name, job.group);
     }
-    job.held = held;
+    job.held = w->held;
+    job.other_data = w->other_data;
     snprintf(job.reason, sizeof(job.reason), "%s",
-             held ? "paused in the queue; continue puts it back" : "");
+             w->held ? "paused in the queue; continue puts it back" : "");
     err = fleet_set_job(s->fleet, run, &job, &f);
     supervisor_written(s, err);
     if (err) {
@@ -42,7 +49,7 @@ static void set_held(struct supervisor *s, struct fleet_run *run,
     if (job.number > s->fleet->numbers)
         s->fleet->numbers = job.number;
     run->not_before = 0;
-    respond_command(run, command, true, message, out);
+    respond_command(run, w->command, true, w->message, out);
 }
 
 /* Writes the run's end. */
@@ -89,7 +96,7 @@ static void stop_waiting(struct supervisor *s, struct fleet_run *run,
 /* One that was stopped, or failed, counts as interrupted first: it waits then,
  * and its tuner trains on. */
 static void go_on(struct supervisor *s, struct fleet_run *run,
-                  struct response *out)
+                  const struct queue_wish *w, struct response *out)
 {
     struct fault f = {0};
     enum err err = run->ended
@@ -101,8 +108,7 @@ static void go_on(struct supervisor *s, struct fleet_run *run,
         return;
     }
     run->attempts = 0;
-    set_held(s, run, COMMAND_CONTINUE, false,
-             "the run is in the queue, and goes on when it is its turn", out);
+    set_held(s, run, w, out);
 }
 
 void idle_run_delete(struct supervisor *s, struct fleet_run *run,
@@ -146,20 +152,51 @@ static void refuse_ended(const struct fleet_run *run, struct response *out)
                      run->id, run->ended ? run->status : "interrupted");
 }
 
+/* Asked again, a run that waits goes on sooner where it rests, or with other
+ * data. */
+static void continue_idle(struct supervisor *s, struct fleet_run *run,
+                          bool other_data, struct response *out)
+{
+    struct queue_wish w = {.command = COMMAND_CONTINUE,
+                           .other_data = other_data};
+
+    w.message = "the run goes on when it is its turn";
+    if (!fleet_waits(run)) {
+        w.message = "the run is in the queue, and goes on when it is its turn";
+        go_on(s, run, &w, out);
+    } else if (run->not_before == FLEET_ASKED ||
+               (other_data && !run->job.other_data)) {
+        set_held(s, run, &w, out);
+    } else {
+        respond_command(run, w.command, false, "the run waits for its turn",
+                        out);
+    }
+}
+
+static void continue_run(struct supervisor *s, struct fleet_run *run,
+                         const struct desk_request *r, struct response *out)
+{
+    json_t *body = NULL;
+
+    if (r->len && json_load(r->body, r->len, &body, NULL, NULL) != ERR_OK) {
+        response_json(out, 200, NULL); /* 503 */
+        return;
+    }
+    continue_idle(s, run, json_is_true(json_object_get(body, "other_data")),
+                  out);
+    json_decref(body);
+}
+
 void idle_run_command(struct supervisor *s, struct fleet_run *run,
-                      enum command_id command, struct response *out)
+                      const struct desk_request *r, struct response *out)
 {
     bool waits = fleet_waits(run);
     bool held = run->managed && run->job.held;
+    enum command_id command = r->command;
 
     assert(!run->alive && command_of(command)->actor != COMMAND_BY_SERVICE);
-    if (command == COMMAND_CONTINUE && waits && run->not_before == FLEET_ASKED)
-        set_held(s, run, command, false, "the run goes on when it is its turn",
-                 out);
-    else if (command == COMMAND_CONTINUE && waits)
-        respond_command(run, command, false, "the run waits for its turn", out);
-    else if (command == COMMAND_CONTINUE && fleet_resumable(run))
-        go_on(s, run, out);
+    if (command == COMMAND_CONTINUE && (waits || fleet_resumable(run)))
+        continue_run(s, run, r, out);
     else if (!waits && !held)
         refuse_ended(run, out);
     else if (command_of(command)->actor == COMMAND_BY_LIVE_RUN)
@@ -170,8 +207,14 @@ void idle_run_command(struct supervisor *s, struct fleet_run *run,
     else if (command == COMMAND_PAUSE && held)
         respond_command(run, command, false, "the run is held already", out);
     else if (command == COMMAND_PAUSE)
-        set_held(s, run, command, true,
-                 "the run keeps out of the queue until it is continued", out);
+        set_held(s, run,
+                 &(struct queue_wish){
+                     .command = command,
+                     .held = true,
+                     .message =
+                         "the run keeps out of the queue until it is continued",
+                 },
+                 out);
     else if (command == COMMAND_STOP)
         stop_waiting(s, run, out);
     else

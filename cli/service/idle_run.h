@@ -5,9 +5,10 @@
 
 #include "cli/service/supervisor.h"
 
-/* Answers @command to @run, which does not live. */
+/* Answers the command @r, whose body was found good, to @run, which does not
+ * live. */
 void idle_run_command(struct supervisor *s, struct fleet_run *run,
-                      enum command_id command, struct response *out);
+                      const struct desk_request *r, struct response *out);
 
 /* Forgets run @id with its folder; @run is NULL where the fleet does not list
  * it. The models that it has written elsewhere (--out) stay. */

@@ -12,8 +12,9 @@ enum { OOM_SCORE = 500 };
 enum err runner_start(const struct runner_options *o, struct subprocess *out,
                       struct fault *f)
 {
-    char *argv[] = {"mltune",         "resume",   (char *)o->run, "--state",
-                    (char *)o->state, "--listen", "127.0.0.1:0",  NULL};
+    char *argv[] = {
+        "mltune",   "resume",      (char *)o->run, "--state", (char *)o->state,
+        "--listen", "127.0.0.1:0", NULL,           NULL};
     struct subprocess_options options = {.argv = argv,
                                          .file = {SUBPROCESS_NULL, -1, -1},
                                          .deaf = true, /* until it hears */
@@ -23,6 +24,8 @@ enum err runner_start(const struct runner_options *o, struct subprocess *out,
     enum err err;
 
     assert(out);
+    if (o->other_data)
+        argv[sizeof(argv) / sizeof(*argv) - 2] = "--other-data";
     if (o->token)
         text_printf(&variable, "MLTUNE_TOKEN=%s", o->token);
     if (text_lost(&variable)) {

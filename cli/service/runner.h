@@ -14,6 +14,7 @@
 struct runner_options {
     const char *state, *run;
     const char *log_path; /* gets what it says, at the end */
+    bool other_data;      /* it goes on whatever the data are */
     const char *token;    /* for its environment; NULL: it reads the file */
 };
 

@@ -95,6 +95,7 @@ static enum err start(struct supervisor *s, struct fleet_run *run,
     struct runner_options o = {.state = s->fleet->state,
                                .run = run->id,
                                .log_path = log_path,
+                               .other_data = run->job.other_data,
                                .token = s->o->token_given ? s->o->token : NULL};
     enum err err = path_in_run(s, run, "tuner.log", log_path);
 
@@ -121,6 +122,7 @@ static void hold(struct supervisor *s, struct fleet_run *run, const char *why)
     struct fault f = {0};
 
     job.held = true;
+    job.other_data = false;
     snprintf(job.reason, sizeof(job.reason), "%s", why);
     if (fleet_set_job(s->fleet, run, &job, &f) == ERR_OK)
         return;
@@ -129,6 +131,23 @@ static void hold(struct supervisor *s, struct fleet_run *run, const char *why)
               f.text);
     run->job = job;
     fleet_show(s->fleet, run);
+}
+
+/* Whoever allowed other data did so for one start: those that it trains with
+ * are the run's from then on. */
+static void spend_other_data(struct supervisor *s, struct fleet_run *run)
+{
+    struct job job = run->job;
+    struct fault f = {0};
+
+    if (!job.other_data)
+        return;
+    job.other_data = false;
+    if (fleet_set_job(s->fleet, run, &job, &f) == ERR_OK)
+        return;
+    log_event(LOG_ERROR, "job_not_written", "run=%s reason=\"%s\"", run->id,
+              f.text);
+    run->job = job;
 }
 
 /* No process came of it: memory, processes or descriptors ran out, or the log
@@ -180,6 +199,7 @@ static void begin(struct supervisor *s, struct fleet_run *run)
         put_off(s, run, f.text);
         return;
     }
+    spend_other_data(s, run);
     run->refused = 0;
     run->trouble[0] = '\0';
     run->epochs = history_epochs(&run->history);

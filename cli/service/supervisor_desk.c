@@ -119,7 +119,7 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
     else if (run->alive)
         return !forward_begin(s, run, r, ticket, out);
     else
-        idle_run_command(s, run, r->command, out);
+        idle_run_command(s, run, r, out);
     return true;
 }
 

@@ -55,7 +55,10 @@ static bool from_json(const json_t *o, struct job *out)
     const json_t *number = json_object_get(o, "number");
     const json_t *at = json_object_get(o, "submitted_ns");
 
-    *out = (struct job){.held = json_is_true(json_object_get(o, "held"))};
+    *out = (struct job){
+        .held = json_is_true(json_object_get(o, "held")),
+        .other_data = json_is_true(json_object_get(o, "other_data")),
+    };
     if (!take_text(o, "group", out->group, sizeof(out->group)) ||
         !take_text(o, "reason", out->reason, sizeof(out->reason)) ||
         !take_text(o, "key", out->key, sizeof(out->key)) ||
@@ -107,11 +110,11 @@ enum err job_write(const char *state, const char *id, const struct job *job,
     if (err)
         return err;
     snprintf(hash, sizeof(hash), "%016" PRIx64, job->body_hash);
-    o = json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:s, s:s}", "group",
+    o = json_pack("{s:s, s:s, s:I, s:I, s:b, s:b, s:s, s:s, s:s}", "group",
                   job->group, "by", job->by, "number", (json_int_t)job->number,
                   "submitted_ns", (json_int_t)job->submitted_ns, "held",
-                  job->held, "reason", job->reason, "key", job->key,
-                  "body_hash", hash);
+                  job->held, "other_data", job->other_data, "reason",
+                  job->reason, "key", job->key, "body_hash", hash);
     text = o ? json_write(o, 2) : NULL;
     json_decref(o);
     if (!text)

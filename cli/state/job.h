@@ -21,6 +21,8 @@ struct job {
     uint64_t number;             /* order of submission */
     int64_t submitted_ns;        /* wall clock, since the epoch */
     bool held;                   /* not to be begun */
+    bool other_data;             /* its next start takes whatever data there
+                                  * are */
     char reason[JOB_REASON_MAX]; /* why it is held; "" */
     char key[JOB_KEY_MAX + 1];   /* Idempotency-Key of its submission; "" */
     uint64_t body_hash;          /* of what was submitted with it */

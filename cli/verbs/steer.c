@@ -150,7 +150,8 @@ static int add_options(const struct command_verb *v, const struct given *own,
     int failed = 0;
 
     for (size_t i = 0; i < COMMAND_OPTIONS_MAX && v->option[i].name; i++) {
-        const char *name = v->option[i].name;
+        const char *member = v->option[i].member;
+        const char *name = member ? member : v->option[i].name;
 
         if (own->number[i].given)
             failed |= json_object_set_new(

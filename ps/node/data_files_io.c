@@ -136,7 +136,8 @@ static enum err refuse(struct fault *f, const char *path, const char *what)
     return fault_set(f, ERR_INVAL,
                      "the data have changed since the run began: %.300s %s; it "
                      "goes on once they are as they were, or with these by "
-                     "mltune resume RUN --other-data",
+                     "mltune resume RUN --other-data, in a service by "
+                     "mltune continue RUN --other-data",
                      path, what);
 }
 

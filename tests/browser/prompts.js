@@ -29,6 +29,7 @@ async function byHand(browser, faults) {
 async function steered(browser, faults) {
   const queue = {group: "all", submitted_at: null, waits: true};
   for (const [more, names] of [[{status: "training"}, ["pause", "re-tune", "snapshot", "stop"]], [{status: "held", queue}, ["continue", "stop", "delete"]],
+    [{status: "held", queue, status_reason: "t.csv has other content; mltune continue RUN --other-data"}, ["use other data"]],
     [{status: "queued", queue}, ["pause", "stop"]], [{status: "interrupted", queue}, ["continue", "delete"]]]) {
     const page = await opens(browser, faults, {...RUN, ...more});
     for (const name of names) await asks(page, "steer the run", name, name + " r?");

@@ -264,7 +264,9 @@ static void command(void)
     static const enum command_id plain[] = {COMMAND_STOP,   COMMAND_INTERRUPT,
                                             COMMAND_PAUSE,  COMMAND_CONTINUE,
                                             COMMAND_RETUNE, COMMAND_SNAPSHOT};
-    struct tuner_event e = {.kind = TUNER_EVENT_COMMAND, .ticket = 7};
+    union command_args none = {0};
+    struct tuner_event e = {
+        .kind = TUNER_EVENT_COMMAND, .ticket = 7, .args = &none};
     size_t answers = 0;
 
     e.command = plain[in_below(play.in, sizeof(plain) / sizeof(*plain))];

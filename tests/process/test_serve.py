@@ -549,11 +549,33 @@ class Trouble(Service):
         self.assertIn("continue tries again", held["status_reason"])
         journal = Journal(self.folder / ".mltune", run)
         slices = len(journal.of("slice_scheduled"))
-        process = self.start("resume", run, "--other-data", "--state",
-                             ".mltune")
+        self.command(run, "continue")
+        held = self.wait_for_status(run, "held")
+        self.assertIn("table.csv has other content", held["status_reason"])
+        done = self.mltune("continue", run, "--other-data", "--state",
+                           ".mltune")
+        self.assert_code(done, 0)
         self.wait_until(
             lambda: len(Journal(self.folder / ".mltune", run).of(
                 "slice_scheduled")) > slices, "the run to go on")
+        def refused():
+            status, _, answer = self.ask(
+                "POST", f"/api/v1/runs/{run}:continue", {"other_data": True})
+            self.assertEqual(status, 409, answer)
+            return answer["code"] == "not_supported"
+        self.wait_until(refused, "the run to say that it has its data")
+        # It was for that start alone: data that change again are refused.
+        write(2)
+        os.kill(self.tuner_of(run), signal.SIGKILL)
+        held = self.wait_for_status(run, "held")
+        self.assertIn("table.csv has other content", held["status_reason"])
+        process = self.start("resume", run, "--other-data", "--state",
+                             ".mltune")
+        slices = len(Journal(self.folder / ".mltune", run).of(
+            "slice_scheduled"))
+        self.wait_until(
+            lambda: len(Journal(self.folder / ".mltune", run).of(
+                "slice_scheduled")) > slices, "the run to go on here")
         process.send_signal(signal.SIGINT)
         self.assert_code(self.finish(process), 130)
         self.wait_until(

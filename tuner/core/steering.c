@@ -77,12 +77,18 @@ static void take_pause(struct board *c)
            "begins");
 }
 
-static void take_continue(struct board *c)
+static void take_continue(struct board *c, const struct command_continue *want)
 {
     char text[RECORD_TEXT_MAX];
     bool stood = clockwork_stands_still(c);
     double paused_s;
 
+    if (want->other_data) {
+        answers_give(c, ERR_UNSUPPORTED, false,
+                     "the run is under way and has its data: others can be "
+                     "taken where it is begun again");
+        return;
+    }
     if (!clockwork_is_paused(c)) {
         answers_give(c, ERR_OK, false, "the run is not paused");
         return;
@@ -316,7 +322,7 @@ void steering_take(struct board *c, const struct tuner_event *event)
         take_pause(c);
         return;
     case COMMAND_CONTINUE:
-        take_continue(c);
+        take_continue(c, &event->args->go_on);
         return;
     case COMMAND_RETUNE:
         take_retune(c);

@@ -597,9 +597,11 @@ class RemoteRun:
         """Runs no further clock until go_on()."""
         return self._do(":pause")
 
-    def go_on(self) -> Json:
-        """Continues after a pause."""
-        return self._do(":continue")
+    def go_on(self, other_data: bool = False) -> Json:
+        """Continues after a pause; with other_data also a run that a service
+        holds as its data have changed, with those that are there."""
+        return self._do(":continue", {"other_data": True} if other_data
+                        else None)
 
     def stop(self) -> Json:
         """Ends the run, its best model written."""

@@ -11,6 +11,7 @@ static const struct job whole = {.group = "a-group",
                                  .number = 42,
                                  .submitted_ns = 1760000000123456789,
                                  .held = true,
+                                 .other_data = true,
                                  .reason = "so \"it\" is: \xc3\xa4",
                                  .key = "a key",
                                  .body_hash = 0xfedcba9876543210u};
@@ -41,6 +42,7 @@ static void job_is_read_as_it_was_written(void **state)
     assert_int_equal(job.number, whole.number);
     assert_int_equal(job.submitted_ns, whole.submitted_ns);
     assert_true(job.held);
+    assert_true(job.other_data);
     assert_string_equal(job.reason, whole.reason);
     assert_string_equal(job.key, whole.key);
     assert_true(job.body_hash == whole.body_hash);

@@ -148,6 +148,18 @@ static void accepted(struct run *r, double after, enum command_id c,
     assert_true(r->answer.changed);
 }
 
+static void refuses_other_data(struct run *r)
+{
+    union command_args args = {.go_on = {.other_data = true}};
+    struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
+                            .command = COMMAND_CONTINUE,
+                            .args = &args};
+
+    give(r, &e);
+    assert_int_equal(r->answer.err, ERR_UNSUPPORTED);
+    assert_false(r->answer.changed);
+}
+
 static bool sends(const struct run *r, enum msg_kind kind)
 {
     bool any = false;
@@ -312,6 +324,7 @@ static void steering_while_it_loads_again_forgets_nothing(void **state)
     assert_int_equal(r.history.status, RUN_PAUSED);
     assert_int_equal(r.history.limits.max_epochs, 777);
     assert_int_equal(r.history.limits.plateau_epochs, 5000);
+    refuses_other_data(&r);
     accepted(&r, 1, COMMAND_CONTINUE, NULL);
     assert_true(sends(&r, MSG_FORK));
     close_run(&r);
