@@ -150,7 +150,7 @@ static struct spread spread_of_target(const struct comparison *c,
         bool missed = isnan(r->target_s);
         double x = missed ? r->seconds : r->target_s;
 
-        if (!r->ran || !isfinite(x))
+        if (!r->ran || r->unread || !isfinite(x))
             continue;
         above[n] = missed;
         value[n++] = x;

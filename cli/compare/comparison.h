@@ -20,8 +20,9 @@ enum { COMPARISON_TEXT_MAX = 160, COMPARISON_SEEDS_MAX = 1000 };
 
 struct comparison_run {
     uint64_t seed;
-    bool ran;   /* anything below is known */
-    bool whole; /* it finished: its quality counts */
+    bool ran;    /* anything below is known */
+    bool whole;  /* it finished: its quality counts */
+    bool unread; /* its records could not be read: it counts in no figure */
     char run[RUN_ID_MAX + 1];
     char status[32], reason[64];
     double seconds;      /* from the first clock; NAN: it came to none */

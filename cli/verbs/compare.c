@@ -336,6 +336,7 @@ static void look_into_journal(struct compare *c, struct comparison_run *r)
     } else {
         console_error("run %s is left out: %s", r->run, f.text);
         r->whole = false;
+        r->unread = true;
         c->unread++;
     }
     journal_close(j);

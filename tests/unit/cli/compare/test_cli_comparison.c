@@ -106,6 +106,36 @@ static void comparison_prints_a_table(void **state)
     comparison_deinit(&c);
 }
 
+/* One whose records could not be read has neither reached the target nor missed
+ * it; one that failed has missed it. */
+static void run_left_out_is_no_missed_target(void **state)
+{
+    struct comparison c;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    json_t *o, *target;
+
+    (void)state;
+    fill(&c);
+    c.row[0].run[1].unread = true;
+    c.row[0].run[1].whole = false;
+    assert_int_equal(comparison_print(&c, out), 0);
+    fclose(out);
+    assert_non_null(strstr(text, "3.0 s (2.0 s - 4.0 s)"));
+    assert_non_null(strstr(text, "2/3"));
+    assert_non_null(strstr(text, ">10.0 s ")); /* the one failed run that ran */
+    free(text);
+    o = comparison_json(&c);
+    target = json_object_get(
+        json_array_get(json_object_get(o, "strategies"), 0), "time_to_target");
+    assert_int_equal(json_integer_value(json_object_get(target, "runs")), 2);
+    assert_true(json_number_value(json_object_get(target, "max")) == 4);
+    assert_true(json_is_false(json_object_get(target, "max_above")));
+    json_decref(o);
+    comparison_deinit(&c);
+}
+
 /* JSON and CSV hold every run that was made, and no NaN. */
 static void comparison_is_saved_as_json_and_csv(void **state)
 {
@@ -172,6 +202,7 @@ int main(void)
         cmocka_unit_test(spread_has_median_and_range),
         cmocka_unit_test(spread_of_censored_times_is_marked),
         cmocka_unit_test(comparison_prints_a_table),
+        cmocka_unit_test(run_left_out_is_no_missed_target),
         cmocka_unit_test(comparison_is_saved_as_json_and_csv),
         cmocka_unit_test(comparison_out_of_memory_leaves_nothing),
     };
