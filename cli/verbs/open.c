@@ -19,6 +19,7 @@
 
 #include <assert.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -237,8 +238,13 @@ static int open_page(struct opening *o, const char *word)
         err = signals_open(&o->signal_fd, &f);
     if (!err)
         err = reach(o, &f);
-    if (!err)
+    if (!err) {
         err = print(o, &f);
+        if (err) { /* for nobody: what was started ends */
+            subprocess_signal(&o->child, SIGTERM);
+            subprocess_stop(&o->child, DEADLINE_STOP_SERVICE_MS, -1);
+        }
+    }
     if (!err && o->child.pid)
         console_note("a service was started (process %ld); it ends by itself "
                      "when nothing runs and nobody has looked for %s (--idle)",

@@ -119,8 +119,7 @@ ONCE_FOUND = {"RunNode": [("map", 3, "once")],
               "ServiceItself": [("sync", 27, "always")],
               "Eval": [("alloc", 4517, "once")],
               "Compared": [("open", 4, "once")],
-              "Noted": [("write", 12, "once")],
-              "Opened": [("open", 8, "once")]}
+              "Noted": [("write", 12, "once")]}
 # What the C++ runtime and libzmq say as they give up.
 ABORTS = re.compile(r"bad_alloc|terminate called recursively|OUT OF MEMORY"
                     r"|Out of memory|Cannot allocate|without an active exception|\(src/thread\.cpp:\d+\)",

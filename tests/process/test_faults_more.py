@@ -187,7 +187,7 @@ class Opened(Quick):
 
     def ends_well(self, code, out, said):
         if self.refused(code, said):
-            self.end_services()
+            self.left()
             done = self.open()
             if done.returncode != 0:
                 raise Wrong(f"open exits {done.returncode}: {done.stderr}")

@@ -271,6 +271,35 @@ class Mistakes(Open):
         self.refused(78, "the service ended with exit code 78: "
                          f"{self.folder}/.mltune/token must be a file")
 
+    def test_an_address_that_cannot_be_told(self):
+        """Whoever asked began a service for nothing: it ends. One that was
+        there stays, whether its code cannot be read or nothing be written."""
+        self.train()
+        with open("/dev/full", "w", encoding="ascii") as full:
+            def to_nowhere():
+                done = subprocess.run(
+                    [MLTUNE, "open"], cwd=self.folder, stdout=full,
+                    stderr=subprocess.PIPE, text=True, timeout=120,
+                    env=self.env, check=False)
+                self.assertEqual(done.returncode, 74, done.stderr)
+                self.assertIn("cannot write to stdout", done.stderr)
+                self.assertNotIn("was started", done.stderr)
+
+            to_nowhere()
+            self.assertEqual(self.services(), [])
+            self.address()
+            there = self.services()
+            to_nowhere()
+        code = self.folder / ".mltune/serve.page"
+        for spoil in (lambda: code.write_text("x" * 128), code.mkdir):
+            code.unlink()
+            spoil()
+            done = self.mltune("open")
+            self.assert_code(done, 74)
+            self.assertEqual(done.out, "")
+            self.assertIn("serve.page", done.err)
+        self.assertEqual((len(there), self.services()), (1, there))
+
     def test_a_folder_that_cannot_be_written(self):
         """By another account, who may read it."""
         test_access.need_root(self)
