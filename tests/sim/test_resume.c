@@ -658,6 +658,12 @@ static void resume_ends_as_if_nothing_had_happened(void **state)
     f.noise = 30;
     f.converged = true;
     check_same_ends(&f, 5);
+    f = repeating("same-finals-again"); /* of seed 1 */
+    f.trial_clocks = 4;
+    f.max_epochs = 12;
+    f.late_limit = 0.2;
+    f.late_after = 1;
+    check_same_end(&f, 1, 3);
 }
 
 /* So does a search that begins with what earlier runs found. */

@@ -266,7 +266,9 @@ size_t finalists_least_bad(const struct judge *j,
     for (uint32_t i = 0; i < j->trials->n; i++) {
         struct trial *t = &j->trials->list[i];
 
-        if ((t->label == TRIAL_UNSTABLE || t->label == TRIAL_CONVERGING) &&
+        enum trial_label label = judge_label(t);
+
+        if ((label == TRIAL_UNSTABLE || label == TRIAL_CONVERGING) &&
             (!best || t->figures.range < best->figures.range))
             best = t;
     }

@@ -280,7 +280,7 @@ static bool broken(struct finals *f, struct finalist *x)
     const struct branch *b = board_branch(f->c, x->branch);
 
     if (branch_is_nonfinite(b)) {
-        x->trial->label = TRIAL_DIVERGED;
+        x->trial->fell = true;
         drop_out(f, x, "it diverged");
     } else if (err_may_pass(branch_error(b))) {
         lifecycle_end(f->c, RUN_INTERRUPTED, err_name(branch_error(b)),
@@ -455,7 +455,7 @@ struct finalist *finals_advance(struct finals *f, bool *none)
 bool finals_diverged(const struct finals *f)
 {
     for (size_t i = 0; i < f->n; i++)
-        if (f->f[i].trial->label == TRIAL_DIVERGED)
+        if (f->f[i].trial->fell)
             return true;
     return false;
 }

@@ -82,8 +82,8 @@ struct finalist *finals_best_kept(struct finals *f);
  * whose own epochs are yet to be taken. True if it did. */
 bool finals_save_best(struct finals *f, const struct finalist *winner);
 
-/* Whether a finalist diverged. Its trial is labelled so: other finals of the
- * same search do without it. */
+/* Whether a finalist diverged: other finals of the same search do without its
+ * trial (`fell`). */
 bool finals_diverged(const struct finals *f);
 
 /* Releases all finalists but @winner (may be NULL): branches, lines, forks. */

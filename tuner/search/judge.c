@@ -218,10 +218,15 @@ bool judge_converging_within(struct judge *j, double seconds)
 
 /* ---- their order --------------------------------------------------------- */
 
+enum trial_label judge_label(const struct trial *x)
+{
+    return x->fell ? TRIAL_DIVERGED : x->label;
+}
+
 bool judge_any_converging(const struct judge *j)
 {
     for (uint32_t i = 0; i < j->trials->n; i++)
-        if (j->trials->list[i].label == TRIAL_CONVERGING)
+        if (judge_label(&j->trials->list[i]) == TRIAL_CONVERGING)
             return true;
     return false;
 }
@@ -230,9 +235,9 @@ bool judge_any_converging(const struct judge *j)
  * unstable setting could win.) */
 bool judge_eligible(const struct trial *x, bool any_converging)
 {
-    if (x->label == TRIAL_CONVERGING)
+    if (judge_label(x) == TRIAL_CONVERGING)
         return true;
-    return !any_converging && x->label == TRIAL_UNSTABLE &&
+    return !any_converging && judge_label(x) == TRIAL_UNSTABLE &&
            x->figures.speed > 0;
 }
 
@@ -246,12 +251,12 @@ bool judge_ahead(const struct judge *j, const struct trial *x)
     /* Less than what counts as an improvement is not worth a change. */
     if (f->lead < PLATEAU_IMPROVEMENT * share * fabs(j->probe.loss_before))
         return false;
-    if (x->label == TRIAL_CONVERGING)
+    if (judge_label(x) == TRIAL_CONVERGING)
         return f->lead > f->lead_se;
     /* Where none is clear in the longest trial, those that seem ahead go on to
      * the finals: the validation metric sees what the noise of training hides.
      */
-    return x->label == TRIAL_UNSTABLE && f->pairs >= JUDGE_PAIRS &&
+    return judge_label(x) == TRIAL_UNSTABLE && f->pairs >= JUDGE_PAIRS &&
            f->lead > (j->lenient ? 1 : 3) * f->lead_se;
 }
 
@@ -269,7 +274,7 @@ bool judge_any_clear(const struct judge *j)
     for (uint32_t i = 0; i < j->trials->n; i++) {
         const struct trial *x = &j->trials->list[i];
 
-        if (x->label == TRIAL_CONVERGING ||
+        if (judge_label(x) == TRIAL_CONVERGING ||
             (!x->incumbent && judge_ahead(j, x)))
             return true;
     }

@@ -35,6 +35,10 @@ void judge_again(struct judge *j, double seconds);
 /* Whether some trial would be converging if it had ended after @seconds. */
 bool judge_converging_within(struct judge *j, double seconds);
 
+/* The label that the choice of finalists goes by: DIVERGED where @x diverged as
+ * a finalist. */
+enum trial_label judge_label(const struct trial *x);
+
 bool judge_any_converging(const struct judge *j);
 
 /* The unit of a trial's speed, whose points are @f's. */

@@ -33,6 +33,10 @@ struct trial {
     char reason[RECORD_TEXT_MAX]; /* why it ended early; "" */
     bool ended;                   /* its last record is written */
     bool judged; /* its result counts: for the searcher it does not run */
+    /* It diverged as a finalist: other finals of the search do without it. No
+     * record says so, nor does the label: a search that goes on after a resume
+     * has the same finals again. */
+    bool fell;
     /* Result that the searcher is to hear, if it is news. */
     bool news;
     bool heard; /* the searcher that is open has heard of it */
