@@ -21,8 +21,10 @@ the saved model on data that no run has seen (`mltune eval`). Time is CPU second
 of the whole tree of processes.
 
 One line a run, `quality key=value ... value unit`; each is appended to the CSV file
-as it ends, and what stands there is not run again. `--table` runs nothing and prints
-the tables of docs/results.md.
+as it ends, and what stands there is not run again: a strategy's with the same
+`--set`. Rows of another commit count, and are told. `--table` runs nothing and prints
+the tables of docs/results.md, of strategies with this `--set`. Exit code 1: a job was
+skipped or broke off.
 """
 import argparse
 import csv
@@ -69,6 +71,18 @@ class Book:
             return [r for r in self.rows if r["job"] == job
                     and r["what"] == what and seed in (None, r["seed"])
                     and start in (None, r["start"])]
+
+    def tables(self, names, settings):
+        """What is printed: of strategies the rows with these settings."""
+        rows = [r for r in self.rows if r["job"] in names and
+                (r["what"] not in STRATEGIES or r["start"] == settings)]
+        commits = {}
+        for r in rows:
+            c = r["commit"] or "an unknown one"
+            commits[c] = commits.get(c, 0) + 1
+        return "\n".join([
+            quality_table.tables(rows, names), "", "* Rows by commit: " +
+            ", ".join(f"{n} of {c}" for c, n in sorted(commits.items())) + "."])
 
     def add(self, row):
         with self.lock:
@@ -152,9 +166,9 @@ class Bench:
 
     def strategy(self, what, seed):
         config = {**self.config, "tuner": STRATEGIES[what]}
-        self.done(what, seed, "", lambda folder: quality_run.run(
-            self.args, config, seed, self.held, folder,
-            settings=self.args.set))
+        self.done(what, seed, " ".join(self.args.set), lambda folder:
+                  quality_run.run(self.args, config, seed, self.held, folder,
+                                  settings=self.args.set))
 
     def optuna(self, seed):
         few = not self.job.rates
@@ -189,13 +203,14 @@ def work(args, book, todo, failed):
             name, job = todo.pop(0)
         except IndexError:
             return
+        failed.append(name)  # until it is whole
         try:
             bench = Bench(args, book, name, job)
             for seed in args.seeds:
                 for what in args.what:
                     bench.run(what, seed)
+            failed.remove(name)
         except FileNotFoundError as e:
-            failed.append(name)
             print(f"quality job={name} skipped: no file {e.filename}",
                   flush=True)
 
@@ -245,7 +260,7 @@ def main():
             parser.error(f"no job {name}: there are {', '.join(known)}")
     book = Book(args.csv or args.work / "quality.csv")
     if args.table:
-        print(quality_table.tables(book.rows, args.jobs or list(known)))
+        print(book.tables(args.jobs or list(known), " ".join(args.set)))
         return 0
     args.commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=here, text=True,
@@ -257,8 +272,11 @@ def main():
         t.start()
     for t in threads:
         t.join()
-    print("\n" + quality_table.tables(book.rows, args.jobs or list(known)))
-    return 0
+    print("\n" + book.tables(args.jobs or list(known), " ".join(args.set)))
+    if failed:
+        print(f"quality: not whole: {', '.join(sorted(failed))}",
+              file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
