@@ -157,8 +157,9 @@ struct mlt_app_ops {
      * application has them. Checked before open is called. */
     const char *schema;
     /* Tunables that act in this application, NULL-terminated: of the known
-     * names those that can act, then its own. Who names "learning_rate" and
-     * gives each of its tables a rule is taken to step by it (mlt_tunable). */
+     * names those that can act, then its own. Weight decay is 0 where it is not
+     * named. Who names "learning_rate" and gives each of its tables a rule is
+     * taken to step by it (mlt_tunable). */
     const char *const *tunables;
 
     /* Reads the data, checks it, sizes the model. Called once a node, before

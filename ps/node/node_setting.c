@@ -80,7 +80,7 @@ static enum err set_value(struct node_setting *s, const char *name,
         if (!json_is_number(value) || !(x >= 0 && isfinite((float)x)))
             return fault_set(f, ERR_INVAL,
                              "weight_decay: expected a number >= 0");
-        s->weight_decay = x;
+        s->weight_decay = is_listed(app, name) ? x : 0;
     } else if (strcmp(name, "update_rule") == 0 &&
                !(is_listed(app, name) && !is_rule(value))) {
         if (!json_is_string(value))

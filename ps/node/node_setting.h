@@ -18,7 +18,8 @@ enum { SETTING_BATCH_MAX = 1 << 30 };
 struct node_setting {
     double learning_rate; /* finite, >= 0; default 0.01 */
     double momentum;      /* 0 <= m < 1; default 0 */
-    double weight_decay;  /* finite, >= 0; default 0 */
+    double weight_decay;  /* finite, >= 0; default 0; 0 where the application
+                           * does not list it */
     uint32_t rule;        /* rule_choice; default 0: the run's */
     unsigned staleness;   /* clocks; default 0 */
     unsigned barrier_k;   /* workers; default 0: as ps.consistency says */

@@ -96,6 +96,27 @@ static void mf_mean_as_a_factor_learns_levels(void **state)
     }
 }
 
+/* Weight decay, which mf does not list, changes no bit, from the configuration
+ * or from a setting. */
+static void mf_has_no_weight_decay(void **state)
+{
+    struct app_run plain, pinned;
+
+    (void)state;
+    app_run_open(&plain, &app_mf, 1, "{\"learning_rate\": 0.1}", small, 5u, 1u,
+                 "adagrad", "");
+    app_run_open(&pinned, &app_mf, 1,
+                 "{\"learning_rate\": 0.1, \"weight_decay\": 0.5}", small, 5u,
+                 1u, "adagrad",
+                 "}, \"tunables\": {\"weight_decay\": {\"fixed\": 0.25}");
+    assert_true(app_run_train(&plain, 1) == app_run_train(&pinned, 1));
+    for (uint64_t row = 0; row < 100; row++)
+        assert_true(app_run_value(&plain, "users", row, 5, 3) ==
+                    app_run_value(&pinned, "users", row, 5, 3));
+    app_run_close(&plain);
+    app_run_close(&pinned);
+}
+
 /* Loss, metric and parameters do not depend on the number of workers beyond
  * rounding. */
 static void mf_result_does_not_depend_on_the_workers(void **state)
@@ -559,6 +580,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mf_training_lowers_loss_and_rmse),
+        cmocka_unit_test(mf_has_no_weight_decay),
         cmocka_unit_test(mf_result_does_not_depend_on_the_workers),
         cmocka_unit_test(mf_is_deterministic_for_a_seed),
         cmocka_unit_test(mf_trains_without_barriers),

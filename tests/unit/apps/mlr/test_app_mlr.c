@@ -163,6 +163,49 @@ static void mlr_first_step_is_the_mean_gradient(void **state)
     images_deinit(&none);
 }
 
+/* Values of one class after one clock, then after another. */
+static void two_steps(double decay, float before[WIDTH], float after[WIDTH])
+{
+    char text[96];
+    struct app_run r;
+
+    snprintf(text, sizeof(text),
+             "{\"learning_rate\": 0.5, \"momentum\": 0, \"weight_decay\": %g}",
+             decay);
+    app_run_open(&r, &app_mlr, 1, text,
+                 "{\"app\": {\"name\": \"mlr\", \"clock\": \"pass\","
+                 " \"test_fraction\": 0, \"data\":"
+                 " \"gen:digits?samples=100&test=0&size=14\"},"
+                 " \"cluster\": {\"workers\": 2}}");
+    for (unsigned clock = 0; clock < 2; clock++) {
+        app_run_train(&r, 1);
+        for (uint32_t j = 0; j < WIDTH; j++)
+            (clock ? after : before)[j] =
+                (float)app_run_value(&r, "weights", 3, WIDTH, j);
+    }
+    app_run_close(&r);
+}
+
+/* Weights lose rate times decay of what they were beside their step, the bias
+ * not a bit. */
+static void mlr_decay_leaves_biases_alone(void **state)
+{
+    static float before[WIDTH], same[WIDTH], plain[WIDTH], decayed[WIDTH];
+    bool moved = false;
+
+    (void)state;
+    two_steps(0, before, plain);
+    two_steps(0.25, same, decayed);
+    assert_memory_equal(before, same, sizeof(before)); /* of zero weights */
+    for (uint32_t j = 0; j < PIXELS; j++) {
+        assert_true(fabsf(decayed[j] - (plain[j] - 0.125f * before[j])) <
+                    1e-6f);
+        moved |= fabsf(before[j]) > 1e-3f;
+    }
+    assert_true(moved && before[PIXELS] != 0);
+    assert_memory_equal(decayed + PIXELS, plain + PIXELS, sizeof(*plain));
+}
+
 /* A penalty shrinks weights. */
 static void mlr_penalty_shrinks_weights(void **state)
 {
@@ -486,6 +529,7 @@ int main(void)
         cmocka_unit_test(mlr_trains_without_barriers),
         cmocka_unit_test(mlr_is_deterministic_for_a_seed),
         cmocka_unit_test(mlr_first_step_is_the_mean_gradient),
+        cmocka_unit_test(mlr_decay_leaves_biases_alone),
         cmocka_unit_test(mlr_penalty_shrinks_weights),
         cmocka_unit_test(mlr_clocks_and_validation_are_as_set),
         IN_FOLDER(mlr_saved_model_scores_alike),

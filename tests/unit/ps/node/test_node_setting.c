@@ -4,8 +4,9 @@
 #include "ps/rows/rule.h"
 #include "tests/unit/fixture/check.h"
 
-static const char *const app[] = {"learning_rate", "momentum", "batch_size",
-                                  "shrink",        "mode",     NULL};
+static const char *const app[] = {
+    "learning_rate", "momentum", "weight_decay", "batch_size", "shrink",
+    "mode",          NULL};
 
 static enum err read_text(const char *text, struct node_setting *out,
                           struct fault *f)
@@ -64,6 +65,33 @@ static void setting_values_act(void **state)
     assert_true(s.bandwidth_mbps == 100 && s.weight_decay == 0.125);
     assert_true(node_setting_own(&s, "shrink", 0) == -2.5);
     assert_true(node_setting_own(&s, "other", 3) == 3);
+}
+
+/* Weight decay is 0 in an application that does not list it, whoever gives a
+ * value, and a value out of range is refused there too. */
+static void setting_decays_only_who_lists_it(void **state)
+{
+    static const char *const other[] = {"learning_rate", NULL};
+    json_t *pinned =
+        json_loads("{\"weight_decay\": {\"fixed\": 0.25}}", 0, NULL);
+    json_t *values = json_loads("{\"weight_decay\": 0.125}", 0, NULL);
+    json_t *bad = json_loads("{\"weight_decay\": -1}", 0, NULL);
+    struct node_setting base, s;
+
+    (void)state;
+    assert_int_equal(node_setting_init(&base, pinned, app, false, NULL),
+                     ERR_OK);
+    assert_true(base.weight_decay == 0.25);
+    assert_int_equal(node_setting_init(&base, pinned, other, false, NULL),
+                     ERR_OK);
+    assert_true(base.weight_decay == 0);
+    assert_int_equal(node_setting_read(&base, values, other, &s, NULL), ERR_OK);
+    assert_true(s.weight_decay == 0);
+    assert_int_equal(node_setting_read(&base, bad, other, &s, NULL),
+                     ERR_INVAL);
+    json_decref(pinned);
+    json_decref(values);
+    json_decref(bad);
 }
 
 /* A value out of range, of another type or unknown is refused by name. */
@@ -153,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(setting_defaults_come_from_the_configuration),
         cmocka_unit_test(setting_values_act),
+        cmocka_unit_test(setting_decays_only_who_lists_it),
         cmocka_unit_test(setting_faulty_values_are_refused),
         cmocka_unit_test(setting_free_names_are_taken),
         cmocka_unit_test(setting_own_update_rule_is_taken),
