@@ -53,6 +53,7 @@ uint64_t shard_layout(const struct table table[], uint32_t tables)
         hash = rng_mix(hash, (uint64_t)t->flags << 32 |
                                  (uint64_t)t->type << 16 | (uint64_t)t->access);
         hash = rng_mix(hash, (uint64_t)t->row_bytes << 32 | t->row_shift);
+        hash = rng_mix(hash, t->undecayed);
         for (const char *c = t->rule ? t->rule->name : ""; *c; c++)
             hash = rng_mix(hash, (unsigned char)*c);
     }

@@ -87,8 +87,7 @@ static void setting_decays_only_who_lists_it(void **state)
     assert_true(base.weight_decay == 0);
     assert_int_equal(node_setting_read(&base, values, other, &s, NULL), ERR_OK);
     assert_true(s.weight_decay == 0);
-    assert_int_equal(node_setting_read(&base, bad, other, &s, NULL),
-                     ERR_INVAL);
+    assert_int_equal(node_setting_read(&base, bad, other, &s, NULL), ERR_INVAL);
     json_decref(pinned);
     json_decref(values);
     json_decref(bad);

@@ -436,6 +436,22 @@ static void shard_knows_its_own_by_the_hello(void **state)
     close_world(&w);
 }
 
+/* Tables of other values that weight decay leaves alone are others. */
+static void shard_layout_tells_what_is_undecayed(void **state)
+{
+    struct world w;
+    uint64_t before;
+
+    (void)state;
+    open_world(&w, "ssp");
+    before = shard_layout(&w.table, 1);
+    w.table.undecayed++;
+    assert_true(shard_layout(&w.table, 1) != before);
+    w.table.undecayed--;
+    assert_true(shard_layout(&w.table, 1) == before);
+    close_world(&w);
+}
+
 /* Waits of a node are bounded: rows, and answers to operations. */
 static void shard_bounds_what_waits(void **state)
 {
@@ -542,6 +558,7 @@ int main(void)
         cmocka_unit_test(shard_operations_come_between_slices),
         cmocka_unit_test(shard_refuses_what_cannot_be),
         cmocka_unit_test(shard_knows_its_own_by_the_hello),
+        cmocka_unit_test(shard_layout_tells_what_is_undecayed),
         cmocka_unit_test(shard_bounds_what_waits),
         cmocka_unit_test(shard_failed_allocation_leaves_nothing),
         cmocka_unit_test(shard_impossible_cluster_is_refused),

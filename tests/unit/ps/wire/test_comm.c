@@ -43,6 +43,7 @@ struct cluster {
     double meet_s;
     bool add;         /* weights are summed, not stepped */
     unsigned odd_one; /* node that declares another table; 0: none */
+    bool unlike;      /* each leaves other values of a table undecayed */
     bool no_rings;    /* frames go through sockets */
     bool many;        /* a table of so many rows that places are indexed */
     /* What the last node says of itself in place of what the others say. */
@@ -90,6 +91,19 @@ static void declare_many(struct mlt_ps *ps)
         abort();
 }
 
+static void declare_kept(struct mlt_ps *ps, uint32_t undecayed)
+{
+    struct mlt_table_options opt = {.size = sizeof(opt),
+                                    .name = "kept",
+                                    .rows = ROWS,
+                                    .width = WIDTH,
+                                    .undecayed = undecayed};
+    mlt_table t;
+
+    if (mlt_ps_table(ps, &opt, &t, NULL) != 0)
+        abort();
+}
+
 static int open_node(struct node *n)
 {
     const struct cluster *c = n->cluster;
@@ -121,6 +135,8 @@ static int open_node(struct node *n)
     declare(n->ps, "counter", 1, MLT_I32, MLT_LOCAL, 0);
     if (c->many)
         declare_many(n->ps);
+    if (c->unlike)
+        declare_kept(n->ps, n->number);
     if (n->number && n->number == c->odd_one)
         declare(n->ps, "odd", 1, MLT_F32, MLT_SHARED, 0);
     return mlt_ps_start(n->ps, &n->error);
@@ -721,20 +737,27 @@ static int never(struct node *n)
     return ERR_INVAL; /* it should not have started */
 }
 
-/* Nodes with other tables do not start, and say so. */
+/* Nodes with other tables do not start, and say so: with one more, with one
+ * that weight decay leaves alone otherwise. */
 static void comm_other_tables_are_refused(void **state)
 {
     static struct cluster c;
 
     (void)state;
-    c = (struct cluster){
-        .nodes = 2, .workers = 1, .consistency = "bsp", .program = never};
-    c.odd_one = 1;
-    run_cluster(&c);
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(c.node[i].code, ERR_NODE);
-        assert_true(strstr(c.node[i].error.text, "other tables") ||
-                    strstr(c.node[i].error.text, "closed the connection"));
+    for (unsigned unlike = 0; unlike < 2; unlike++) {
+        c = (struct cluster){.nodes = 2,
+                             .workers = 1,
+                             .consistency = "bsp",
+                             .odd_one = unlike ? 0 : 1,
+                             .unlike = unlike,
+                             .program = never};
+        run_cluster(&c);
+        for (unsigned i = 0; i < 2; i++) {
+            assert_int_equal(c.node[i].code, ERR_NODE);
+            assert_true(strstr(c.node[i].error.text, "other tables") ||
+                        (!unlike && strstr(c.node[i].error.text,
+                                           "closed the connection")));
+        }
     }
 }
 
