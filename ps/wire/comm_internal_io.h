@@ -66,6 +66,7 @@ struct comm_ring {
     bool settled;          /* whether there is one is known */
     bool leads;            /* frames leave by it, and by nothing else */
     bool follows;          /* frames of before it have come: it is read */
+    bool without;          /* there is none: said, once */
     bool unrung;           /* written to since the bell was looked at */
     time_ns by;            /* settled by then; 0: not greeted yet */
     time_ns again_at;      /* offered again then; 0: not */

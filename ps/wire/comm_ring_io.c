@@ -90,39 +90,55 @@ static void lead(struct comm *c, uint32_t node)
  * it has is read all the same. */
 static void do_without(struct comm *c, uint32_t node, const char *reason)
 {
-    c->peer[node].ring.settled = true;
-    log_event(LOG_WARN, "ring_missing", "node=%u peer=%u reason=\"%s\"",
-              ps_node(c->ps), node, reason);
+    struct comm_ring *r = &c->peer[node].ring;
+
+    if (!r->without)
+        log_event(LOG_WARN, "ring_missing", "node=%u peer=%u reason=\"%s\"",
+                  ps_node(c->ps), node, reason);
+    r->settled = r->without = true;
 }
 
+/* Where there can be none the other is told so: it waits for an offer. */
 static void offer(struct comm *c, uint32_t node, time_ns now)
 {
-    struct ring_offer o = {.run = c->meet.run,
-                           .from = ps_node(c->ps),
-                           .to = node,
-                           .size = c->offers_fd < 0 ? 0 : c->ring_bytes};
     struct comm_ring *r = &c->peer[node].ring;
+    struct ring_offer o = {
+        .run = c->meet.run,
+        .from = ps_node(c->ps),
+        .to = node,
+        .size = c->offers_fd < 0 || r->without ? 0 : c->ring_bytes};
+    const char *endpoint = c->meet.peer[node].endpoint;
     struct fault f = {0};
-    enum err err = ring_offer(&o, c->meet.peer[node].endpoint, &r->pair, &f);
+    enum err err = ring_offer(&o, endpoint, &r->pair, &f);
 
+    if (o.size && err && err != ERR_AGAIN) {
+        do_without(c, node, f.text);
+        o.size = 0;
+        err = ring_offer(&o, endpoint, &r->pair, &f);
+    }
     r->again_at = err == ERR_AGAIN ? now + OFFER_AGAIN_MS * MS : 0;
     c->mapped += r->pair.map != NULL;
     if (!o.size)
         r->settled = err != ERR_AGAIN;
-    else if (err && err != ERR_AGAIN)
-        do_without(c, node, f.text);
+}
+
+/* Whether an offer of @from is waited for. */
+static bool awaits(const struct comm *c, uint32_t from)
+{
+    return from > ps_node(c->ps) && from < ps_nodes(c->ps) &&
+           !c->peer[from].ring.settled && !c->peer[from].ring.pair.map;
 }
 
 static void take_offer(struct comm *c, const struct ring_offer *o,
                        struct ring_pair *pair)
 {
-    struct comm_ring *r =
-        o->from < ps_nodes(c->ps) ? &c->peer[o->from].ring : NULL;
+    struct comm_ring *r;
 
-    if (!r || o->from <= ps_node(c->ps) || r->settled || r->pair.map) {
+    if (!awaits(c, o->from)) {
         ring_pair_close(pair);
         return;
     }
+    r = &c->peer[o->from].ring;
     r->pair = *pair;
     c->mapped += r->pair.map != NULL;
     if (r->pair.map)
@@ -144,6 +160,8 @@ static void take_offers(struct comm *c)
                                   &pair, &f)) != ERR_AGAIN)
         if (!err)
             take_offer(c, &o, &pair);
+        else if (awaits(c, o.from))
+            do_without(c, o.from, f.text);
         else
             log_event(LOG_WARN, "ring_turned_away", "node=%u reason=\"%s\"",
                       ps_node(c->ps), f.text);
@@ -479,6 +497,8 @@ bool comm_ring_attend(struct comm *c, struct mlt_worker *w, uint32_t ticket,
         comm_pump(c);
         runtime_progress(c->ps);
     }
+    if (some && c->unrung) /* it may attend again before it unlocks */
+        comm_ring_wake(c);
     if (comm_ring_sleep(c))
         comm_wake(c);
     if (some)

@@ -44,7 +44,8 @@ enum err ring_offer(const struct ring_offer *o, const char *endpoint,
 
 /* The next offer that has come to @fd, for @run; @out->map stays NULL where
  * none is offered. It is accepted. Errors: ERR_AGAIN there is none; ERR_PROTO,
- * ERR_IO, in words: it was turned away, o->from (if known) gets none. */
+ * ERR_NOMEM, ERR_IO, in words: it was turned away; o->from, UINT32_MAX unless
+ * known, gets none. */
 enum err ring_take_offer(int fd, uint64_t run, uint32_t self,
                          struct ring_offer *o, struct ring_pair *out,
                          struct fault *f);

@@ -1,12 +1,15 @@
 /* Two node processes of one host, whose frames go through memory that both
- * have: with rings, with one node that wants none, with frames that are longer
- * than a ring, and with a node that is stopped, killed or mad. */
+ * have: with rings, with one node that wants none or can have none, with frames
+ * that are longer than a ring, and with a node that is stopped, killed or mad.
+ */
 #include "base/log.h"
 #include "ps/server/ps.h"
+#include "ps/server/shape.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/rows_whole.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,19 +46,40 @@ struct job {
     int64_t ring_bytes[NODES];
     enum mishap mishap; /* to node 1 */
     bool apart;         /* node 1 has a network of its own */
+    bool makes_none;    /* node 1 has no files of the size of a ring */
+    bool maps_none;     /* node 0 can map no ring */
     unsigned node;
     pid_t pid; /* of node 1 */
     bool wrong;
     struct mlt_error error;
 };
 
-static _Atomic int made, missing;
+static _Atomic int made, missing, unanswered;
+static _Atomic bool maps_none;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 }; /* they have an mmap of their own */
+#else
+enum { SANITIZED = 0 };
+
+/* In place of the C library's. */
+void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset)
+{
+    if (maps_none && fd >= 0 && (flags & MAP_SHARED) &&
+        n > 2 * SHAPE_RING_BYTES_MIN) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return (void *)syscall(SYS_mmap, at, n, prot, flags, fd, offset);
+}
+#endif
 
 static void count_lines(void *ctx, enum log_level level, const char *line)
 {
     (void)ctx, (void)level;
     made += strstr(line, "ring_made ") != NULL;
     missing += strstr(line, "ring_missing ") != NULL;
+    unanswered += strstr(line, "it has said nothing of it") != NULL;
 }
 
 /* Where this process has the rings. */
@@ -151,6 +178,16 @@ static void leave_network(void)
         _exit(NO_NAMESPACE);
 }
 
+/* As under `ulimit -f`. */
+static void keep_files_small(void)
+{
+    const struct rlimit few = {SHAPE_RING_BYTES_MIN, SHAPE_RING_BYTES_MIN};
+
+    signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &few) != 0)
+        _exit(9);
+}
+
 static int be_node(struct job *j, unsigned node)
 {
     struct mlt_table_options table = {.size = sizeof(table),
@@ -231,12 +268,14 @@ static int run_both(struct job *j, int *status)
     j->rows = j->width == WIDE ? WIDE_ROWS : ROWS;
     snprintf(j->folder, sizeof(j->folder), "/tmp/mltune-rings-XXXXXX");
     assert_non_null(mkdtemp(j->folder));
-    made = missing = 0;
+    made = missing = unanswered = 0;
     j->pid = fork();
     assert_true(j->pid >= 0);
     if (j->pid == 0) {
         if (j->apart)
             leave_network();
+        if (j->makes_none)
+            keep_files_small();
         code = be_node(j, 1);
         _exit(code ? 2 : j->wrong);
     }
@@ -244,7 +283,9 @@ static int run_both(struct job *j, int *status)
     log_set_sink(count_lines, NULL);
     if (j->mishap == STOPPED)
         assert_int_equal(pthread_create(&other, NULL, let_go_on, j), 0);
+    maps_none = j->maps_none;
     code = be_node(j, 0);
+    maps_none = false;
     if (j->mishap == STOPPED)
         pthread_join(other, NULL);
     assert_int_equal(waitpid(j->pid, status, 0), j->pid);
@@ -264,6 +305,7 @@ static void expect_good(struct job *j, int made_here, int missing_here)
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_int_equal(made, made_here);
     assert_int_equal(missing, missing_here);
+    assert_int_equal(unanswered, 0);
 }
 
 /* Frames go through the ring, and every model keeps every update. */
@@ -307,6 +349,16 @@ static void comm_without_a_ring_sockets_carry(void **state)
     expect_good(&(struct job){.ring_bytes = {0, -1}}, 0, 1);
     expect_good(&(struct job){.ring_bytes = {-1, 0}}, 0, 0);
     expect_good(&(struct job){.ring_bytes = {-1, -1}}, 0, 0);
+}
+
+/* One that cannot be made, or not be mapped: the other learns of it at once,
+ * and does not wait for what never comes. */
+static void comm_ring_that_cannot_be_is_done_without(void **state)
+{
+    (void)state;
+    expect_good(&(struct job){.makes_none = true}, 0, 1);
+    if (!SANITIZED)
+        expect_good(&(struct job){.maps_none = true}, 0, 1);
 }
 
 /* A row that is longer than the ring passes in parts. */
@@ -386,6 +438,7 @@ int main(void)
         cmocka_unit_test(comm_rings_are_the_default_on_one_host),
         cmocka_unit_test(comm_rings_cross_networks_of_one_host),
         cmocka_unit_test(comm_without_a_ring_sockets_carry),
+        cmocka_unit_test(comm_ring_that_cannot_be_is_done_without),
         cmocka_unit_test(comm_frame_longer_than_the_ring_passes),
         cmocka_unit_test(comm_ring_size_has_bounds),
         cmocka_unit_test(comm_node_that_stops_is_waited_for),

@@ -235,6 +235,30 @@ static void ring_memory_that_may_shrink_is_turned_away(void **state)
     close_place(&p);
 }
 
+/* Memory that lets nobody write is not mapped. Who offered it is known. */
+static void ring_that_cannot_be_mapped_is_turned_away(void **state)
+{
+    const int seals = F_SEAL_SHRINK | F_SEAL_WRITE;
+    struct ring_pair b = {0};
+    struct fault f = {0};
+    struct ring_offer o;
+    struct place p;
+    int memory;
+
+    (void)state;
+    open_place(&p);
+    memory = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(memory, 4096 + 2 * SIZE), 0);
+    assert_int_equal(fcntl(memory, F_ADD_SEALS, seals), 0);
+    offer_memory(p.path, memory, SIZE);
+    assert_int_equal(ring_take_offer(p.fd, RUN, 0, &o, &b, &f), ERR_NOMEM);
+    assert_int_equal(o.from, 1);
+    assert_null(b.map);
+    assert_non_null(strstr(f.text, "map a ring"));
+    close(memory);
+    close_place(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +267,7 @@ int main(void)
         cmocka_unit_test(ring_without_a_listener_is_told),
         cmocka_unit_test(ring_offer_to_a_full_queue_is_made_again),
         cmocka_unit_test(ring_memory_that_may_shrink_is_turned_away),
+        cmocka_unit_test(ring_that_cannot_be_mapped_is_turned_away),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
