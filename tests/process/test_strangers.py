@@ -194,10 +194,10 @@ class Strangers(Nodes):
                          ["ready", "ready"])
         made, _ = crowd.communicate(timeout=60)
         self.assertGreater(int(made), 1000)  # some were cut
-        # 65 strangers at each of two ports, each held twice. More for moments, until
-        # who cuts them has had its turn.
+        # 65 strangers at each of two ports, each held twice. More until who cuts them
+        # has had its turn, on a loaded machine for long; all would be above 1,000.
         self.assertGreater(max(held), 130)
-        self.assertLess(statistics.median(held), 450)
+        self.assertLess(statistics.median(held), 800)
         self.tuner.ask("fork", branch=1, parent=0, type="training",
                        setting={"learning_rate": 0.1})
         answers = self.tuner.ask("schedule", branch=1, first=0, count=3,
