@@ -578,6 +578,36 @@ static void sim_finals_without_a_finalist_begin_again(void **state)
     assert_true(again >= 3);
 }
 
+/* Finalists that fall out for want of memory say nothing of their settings: if
+ * they leave none, the run goes on another time. */
+static void sim_finals_without_memory_are_held_another_time(void **state)
+{
+    static const enum err reason[] = {ERR_NOMEM, ERR_LIMIT};
+    unsigned interrupted = 0;
+
+    (void)state;
+    for (unsigned n = 0; n < 40; n++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "late_finals";
+        f.late_limit = 0.2;
+        f.late_after = 1;
+        f.max_epochs = 12;
+        f.refused_with = reason[n % 2];
+        f.refused_from = 20 + n / 2 * 2;
+        f.refused_to = f.refused_from + 5;
+        sim_run(&f, 1, &(struct sim_options){.replay = n == 0}, &r);
+        assert_false(r.hung);
+        if (r.finish.status == RUN_FINISHED)
+            continue;
+        assert_int_equal(r.finish.status, RUN_INTERRUPTED);
+        interrupted += strstr(r.finish.message, "a finalist") != NULL;
+    }
+    printf("finals without memory in 40 runs: %u\n", interrupted);
+    assert_true(interrupted > 0);
+}
+
 /* A fixed setting that diverges fails the run, and so does one that is all that
  * there is. */
 static void sim_divergence_without_another_setting_fails(void **state)
@@ -882,6 +912,7 @@ int main(void)
         cmocka_unit_test(sim_bad_initial_setting_is_left),
         cmocka_unit_test(sim_divergence_while_training_is_answered),
         cmocka_unit_test(sim_finals_without_a_finalist_begin_again),
+        cmocka_unit_test(sim_finals_without_memory_are_held_another_time),
         cmocka_unit_test(sim_divergence_without_another_setting_fails),
         cmocka_unit_test(sim_application_errors_fail_what_they_hit),
         cmocka_unit_test(sim_no_run_trains_beyond_its_last_epoch),

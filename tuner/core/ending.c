@@ -191,11 +191,9 @@ void lifecycle_end(struct board *c, enum run_status status, const char *reason,
     end_begins(c, &told);
 }
 
-void lifecycle_refused(struct board *c, const struct branch *b, bool came_on,
+void lifecycle_refused(struct board *c, enum err err, bool came_on,
                        const char *what)
 {
-    enum err err = branch_error(b);
-
     assert(err);
     if (err_may_pass(err))
         lifecycle_end(c, RUN_INTERRUPTED, err_name(err), "no memory for %s: %s",

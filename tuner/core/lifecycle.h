@@ -21,12 +21,12 @@ void lifecycle_end(struct board *c, enum run_status status, const char *reason,
 void lifecycle_interrupted(struct board *c, const char *reason,
                            const char *what);
 
-/* Ends the run: the fork of @b, @what of it for people, was refused, and the
+/* Ends the run: a fork, @what of it for people, was refused with @err, and the
  * run cannot be without. Trouble of the machine, memory that the system
  * refuses, interrupts it. Where memory.limit has no room (ERR_LIMIT, or a
  * program's own reason) it failed, unless it @came_on so far that it can go on.
  */
-void lifecycle_refused(struct board *c, const struct branch *b, bool came_on,
+void lifecycle_refused(struct board *c, enum err err, bool came_on,
                        const char *what);
 
 /* Whether it ends: then no strategy begins anything. */

@@ -178,6 +178,7 @@ static bool started(struct finals *f, struct finalist *x)
         x->trial->branch = branch_number(b);
     }
     if (branch_is_refused(b)) {
+        f->refused = branch_error(b);
         drop_out(f, x, "no memory for its branch");
         return false;
     }

@@ -55,11 +55,12 @@ struct finals {
     struct finalist f[FINALISTS_MAX];
     branch_id parent;
     uint32_t epochs_left; /* that the run may still make */
-    uint32_t stage; /* 0: to a first result each; 1: all as far as the latest
-                     * of these; 2: the better two to the horizon */
-    double step;    /* what an epoch of the fastest takes; 0: not known */
-    double first;   /* time at which they are compared first */
-    double horizon; /* time at which they are compared in the end */
+    uint32_t stage;   /* 0: to a first result each; 1: all as far as the latest
+                       * of these; 2: the better two to the horizon */
+    double step;      /* what an epoch of the fastest takes; 0: not known */
+    double first;     /* time at which they are compared first */
+    double horizon;   /* time at which they are compared in the end */
+    enum err refused; /* the latest finalist's fork that was; ERR_OK: none */
 };
 
 /* @trial[n], 1 <= n; their branches are live or gone. */

@@ -47,7 +47,7 @@ static void fail(struct board *c, const struct branch *b)
     bool passes = err_may_pass(branch_error(b));
 
     if (branch_is_refused(b))
-        lifecycle_refused(c, b, board_has_progress(c),
+        lifecycle_refused(c, branch_error(b), board_has_progress(c),
                           "a second copy of the model");
     else if (branch_is_nonfinite(b))
         lifecycle_end(c, RUN_FAILED, "diverged",

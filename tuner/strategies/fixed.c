@@ -123,7 +123,8 @@ static bool begin(struct fixed *s)
         lifecycle_interrupted(c, "restore_failed",
                               "no memory to go on from the snapshot");
     else if (branch_is_refused(b))
-        lifecycle_refused(c, b, false, "a second copy of the model");
+        lifecycle_refused(c, branch_error(b), false,
+                          "a second copy of the model");
     if (!branch_is_live(b))
         return false;
     choice_record(c, b, s->from ? "the run goes on" : "the strategy is fixed");

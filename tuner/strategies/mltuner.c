@@ -303,7 +303,7 @@ static void fork_start(struct mltuner *s)
         s->forked = branch_number(b);
     }
     if (branch_is_refused(b)) {
-        lifecycle_refused(c, b, board_has_progress(c),
+        lifecycle_refused(c, branch_error(b), board_has_progress(c),
                           "another copy of the model");
         return;
     }
@@ -828,7 +828,25 @@ static struct finalist *worth_most(struct mltuner *s, struct finalist *winner)
     return best;
 }
 
-static void finals(struct mltuner *s)
+/* No finalist is left, or none that is worth it. What was tried and trains may
+ * be among those that found no memory: the run goes on another time where some
+ * setting has to come of the search. True: the finals begin again. */
+static bool none_left(struct mltuner *s)
+{
+    enum err refused = s->finals.refused;
+
+    finals_deinit(&s->finals, NULL);
+    if (finals_again(s))
+        return true;
+    if (refused && needs_setting(s))
+        lifecycle_refused(s->c, refused, true, "the branch of a finalist");
+    else
+        nothing_found(s);
+    return false;
+}
+
+/* True: they have begun again, and nothing may be out that brings a step. */
+static bool advance_finals(struct mltuner *s)
 {
     bool none;
     struct finalist *winner = finals_advance(&s->finals, &none);
@@ -846,13 +864,19 @@ static void finals(struct mltuner *s)
     if ((winner || (none && board_has_progress(s->c))) &&
         finals_save_best(&s->finals, winner))
         s->best_aside = true;
-    if (none) {
-        finals_deinit(&s->finals, NULL);
-        if (!finals_again(s))
-            nothing_found(s);
-    } else if (winner) {
+    if (none)
+        return none_left(s);
+    if (winner)
         adopt_finalist(s, winner);
-    }
+    return false;
+}
+
+/* Each time that they begin again it is with a trial less. */
+static void finals(struct mltuner *s)
+{
+    assert(s->phase == PHASE_FINALS);
+    while (advance_finals(s))
+        continue;
 }
 
 /* ---- what the user promotes ---------------------------------------------- */
@@ -971,7 +995,8 @@ static void go_on(struct mltuner *s)
     }
     b = forked_again(s);
     if (b && branch_is_refused(b))
-        lifecycle_refused(c, b, true, "another copy of the model");
+        lifecycle_refused(c, branch_error(b), true,
+                          "another copy of the model");
     if (!b || !branch_is_live(b))
         return;
     training_restore(&s->line, c, branch_number(b), s->resumed.epochs,
