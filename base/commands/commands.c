@@ -226,8 +226,8 @@ static const struct command_verb verb_fork = {
     .pairs = "setting",
     .pair = "learning_rate=0.01",
     .option = {{"epochs", "run to the end of so many epochs of the branch (1)",
-                "N"},
-               {"clocks", "run for so many clocks", "N"}},
+                "N", NULL},
+               {"clocks", "run for so many clocks", "N", NULL}},
 };
 static const struct command_verb verb_suggest = {
     .name = "suggest",
@@ -243,7 +243,7 @@ static const struct command_verb verb_suggest = {
     .option = {{"exhausted",
                 "nothing follows: with searcher rest the search ends when what "
                 "was suggested is tried",
-                NULL}},
+                NULL, NULL}},
 };
 static const struct command_verb verb_promote = {
     .name = "promote",

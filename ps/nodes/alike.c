@@ -19,8 +19,8 @@ const char *alike_differs(uint64_t a, uint64_t b, char *out)
     static const char *const names[] = {
         [ALIKE_MODEL] = "consistency model or barrier",
         [ALIKE_ACCESS] = "use of access knowledge (access)",
-        [ALIKE_RATES] = "learning rate, momentum, weight decay, update rule or "
-                        "staleness"};
+        [ALIKE_RATES] = ("learning rate, momentum, weight decay, update rule "
+                         "or staleness")};
     size_t n = 0;
 
     out[0] = '\0';

@@ -74,7 +74,7 @@ void managed_run(const struct managed_options *opt, struct managed_result *out)
                                       .rounds = opt->data.rounds,
                                       .skew = opt->data.skew,
                                       .rule = opt->rule,
-                                      .params = {(float)opt->rate, 0},
+                                      .params = {(float)opt->rate, 0, 0},
                                       .slow = opt->data.slow,
                                       .seed = opt->seed};
     struct virtual_options v = {.nodes = NODES,

@@ -27,7 +27,7 @@ static double loss_after(const char *rule, double rate)
                                       .workers = 8,
                                       .parts = PARTS,
                                       .rule = rule,
-                                      .params = {(float)rate, 0},
+                                      .params = {(float)rate, 0, 0},
                                       .seed = 7};
     struct virtual_options opt = {.nodes = 4,
                                   .workers = 2,
@@ -106,7 +106,7 @@ static void open_program(struct program *p, enum job job)
                                     .parts = 1,
                                     .locality = 0.5,
                                     .rule = "adagrad",
-                                    .params = {0.1f, 0},
+                                    .params = {0.1f, 0, 0},
                                     .seed = 3};
     struct virtual_pages_options pages = {.pages = 4000,
                                           .links = 6,
