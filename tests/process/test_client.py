@@ -600,17 +600,18 @@ class Faults(unittest.TestCase):
         told = HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(look), look)
         ended = STREAM + event(5, "run_finished", '{"status":"finished"}')
         now = time.monotonic
-        for scripts, timeout, result in (
-                ([[30]], 0.5, TimeoutError),
-                ([[told], [30]], 0.5, TimeoutError),
-                ([[told], [STREAM + b"0\r\n\r\n"], [30]], 0.5, TimeoutError),
-                ([[told], [ended], [30]], 60, ("finished", None)),
-                # It does not settle: what was last said of it, and its end.
-                ([[told], [ended], [told]], 60, ("finished", 0.5))):
+        for scripts, timeout, settles_s, result in (
+                ([[30]], 0.5, 1, TimeoutError),
+                ([[told], [30]], 0.5, 1, TimeoutError),
+                ([[told], [STREAM + b"0\r\n\r\n"], [30]], 0.5, 1, TimeoutError),
+                ([[told], [ended], [30]], 60, 1, ("finished", None)),
+                # It does not settle: what was last said of it, and its end. One
+                # look at least has to be answered.
+                ([[told], [ended], [told]], 60, 4, ("finished", 0.5))):
             server = self.serve(*scripts)
             began = now()
             try:
-                with unittest.mock.patch.object(api, "SETTLES_S", 1):
+                with unittest.mock.patch.object(api, "SETTLES_S", settles_s):
                     run = Client(server.url).run("r").wait(timeout)
                 got = run["status"], run.get("loss")
             except TimeoutError:
