@@ -86,7 +86,9 @@ class Resume(Case):
                       shown)
         (self.folder / "elsewhere.txt").rename(data)
         process = self.start("resume", run, "--json")
-        self.wait_for_training()
+        # It has clocks from before.
+        self.wait_until(lambda: self.mltune("show", run, "--json").result[
+            "status"] in ("tuning", "training"), "the run to go on")
         process.send_signal(signal.SIGINT)
         self.assert_code(self.finish(process), 130)
 
