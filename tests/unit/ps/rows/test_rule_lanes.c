@@ -171,7 +171,7 @@ static void lanes_cross_equals_two_mixes(void **state)
 
     (void)state;
     for (size_t i = 0; rule_lanes_at(i); i++)
-        for (uint32_t width = 1; width <= WIDTH_MAX; width++)
+        for (uint32_t width = 1; width < WIDTH_MAX; width++)
             for (unsigned slots = 0; slots < 2; slots++) {
                 const struct rule_lanes *l = rule_lanes_at(i);
                 struct rule_cross cross;
