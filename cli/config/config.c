@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "base/json/schema.h"
 #include "base/mem.h"
+#include "base/ring_bytes.h"
 #include "cli/config/app_plugin.h"
 #include "cli/config/config_internal.h"
 #include "cli/config/config_table.h"
@@ -186,8 +187,6 @@ static void forget_ps(struct config_parse *p)
     p->c->priority = "relative";
     json_object_del(p->root, "ps");
 }
-
-enum { RING_BYTES_MIN = 64 << 10 };
 
 static void check_rings(struct config_parse *p)
 {

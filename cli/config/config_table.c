@@ -1,6 +1,7 @@
 #include "cli/config/config_table.h"
 
 #include "base/json/json.h"
+#include "base/ring_bytes.h"
 #include "cli/config/app_plugin.h"
 #include "cli/config/config_examples.h"
 #include "cli/config/program.h"
@@ -133,13 +134,14 @@ static const struct config_field fields[] = {
      .help = "which rows leave early, within the budget bandwidth_mbps"},
     {.path = "ps.ring_bytes",
      .type = CONFIG_INT,
-     .fallback = "1048576",
      .min = 0,
-     .max = 64 << 20,
+     .max = RING_BYTES_MAX,
      .unit = "bytes",
      .help =
          "memory that each two nodes of one machine share, a direction, and "
-         "talk through, 65536 at least; 0: they talk through sockets"},
+         "talk through, 65536 at least, by the number of nodes unless given; "
+         "0: "
+         "they talk through sockets"},
     {.path = "tunables",
      .type = CONFIG_ANY,
      .schema = "{\"anyOf\": [{\"type\": \"object\"}, {\"enum\": [\"auto\"]}]}",

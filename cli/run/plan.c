@@ -1,6 +1,7 @@
 #include "cli/run/plan.h"
 
 #include "base/json/json.h"
+#include "base/ring_bytes.h"
 #include "base/text.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -154,7 +155,10 @@ static const char *where_nodes_run(const struct run_config *c)
 static void print_rings(const struct run_config *c)
 {
     const json_t *launcher = json_at(c->effective, "/cluster/launcher");
-    int64_t bytes = json_integer_value(json_at(c->effective, "/ps/ring_bytes"));
+    const json_t *given = json_at(c->effective, "/ps/ring_bytes");
+    int64_t bytes = json_is_integer(given)
+                        ? json_integer_value(given)
+                        : (int64_t)ring_bytes_unless_given(c->nodes);
 
     if (c->nodes == 1 || config_is_program(c) ||
         (json_is_string(launcher) &&

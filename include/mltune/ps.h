@@ -105,8 +105,10 @@ struct mlt_ps_options {
     int64_t ring_bytes;    /* nodes that meet in a folder and listen nowhere are
                             * on one machine, and talk through memory that each
                             * two share: so much a direction, 64 KiB to 64 MiB;
-                            * 0: 1 MiB; -1: none, they talk through sockets. Of
-                            * two nodes the higher number's counts */
+                            * 0: 1 MiB, with more than 5 nodes less, so that
+                            * those to all others take 4 MiB; -1: none, they
+                            * talk through sockets. Of two nodes the higher
+                            * number's counts */
 };
 #define MLT_PS_OPTIONS                                                         \
     {                                                                          \
@@ -221,7 +223,8 @@ struct mlt_ps_memory {
     size_t size;      /* sizeof(struct mlt_ps_memory) */
     uint64_t branch;  /* a branch that differs in all rows: its part of the
                        * tables, slots of rules included */
-    uint64_t fixed;   /* what all branches share */
+    uint64_t fixed;   /* what all branches share, and rings: for each other
+                       * node mlt_ps_options.ring_bytes */
     uint64_t updates; /* what its workers add in a clock */
     uint64_t caches;  /* rows that they read, and when they had them */
     uint64_t sums;    /* several nodes: of its rows, the sums of all other nodes

@@ -122,10 +122,9 @@ static enum err memory_left(uint64_t bytes, uint64_t data_bytes, uint64_t *out,
 static int64_t ring_bytes(const json_t *config)
 {
     const json_t *value = json_at(config, "/ps/ring_bytes");
-    int64_t bytes =
-        json_is_integer(value) ? json_integer_value(value) : SHAPE_RING_BYTES;
+    int64_t bytes = json_is_integer(value) ? json_integer_value(value) : 0;
 
-    return bytes > 0 ? bytes : -1;
+    return bytes > 0 || !json_is_integer(value) ? bytes : -1;
 }
 
 static const char *text_at(const json_t *config, const char *pointer,

@@ -140,6 +140,9 @@ void memory_plan_buffers(const struct mlt_ps *ps, double touched,
     most = 2 * (out->updates + out->caches); /* no more is said in a clock */
     if (out->frames > most)
         out->frames = most;
+    /* One to each, one from each: half of them is the other's. */
+    out->fixed +=
+        (uint64_t)(ps->shape.nodes - 1) * shape_ring_bytes(&ps->shape);
 }
 
 uint64_t memory_buffers(const struct mlt_ps_memory *m)

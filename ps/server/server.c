@@ -71,11 +71,12 @@ static enum err take_access(struct mlt_ps *ps, const char *name)
 
 static enum err take_ring_bytes(struct mlt_ps *ps, int64_t bytes)
 {
-    if (bytes < -1 || bytes > SHAPE_RING_BYTES_MAX ||
-        (bytes > 0 && bytes < SHAPE_RING_BYTES_MIN))
+    if (bytes < -1 || bytes > RING_BYTES_MAX ||
+        (bytes > 0 && bytes < RING_BYTES_MIN))
         return ERR_INVAL;
     if (bytes >= 0)
-        ps->shape.ring_bytes = bytes ? (uint64_t)bytes : SHAPE_RING_BYTES;
+        ps->shape.ring_bytes =
+            bytes ? (uint64_t)bytes : ring_bytes_unless_given(ps->shape.nodes);
     return ERR_OK;
 }
 
@@ -123,10 +124,10 @@ static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
         return no_such_priority(opt->priority, f);
     if (take_ring_bytes(ps, opt->ring_bytes))
         return fault_set(f, ERR_INVAL,
-                         "rings of %lld bytes: expected -1 for none, 0 for %d, "
-                         "or %d to %d",
-                         (long long)opt->ring_bytes, SHAPE_RING_BYTES,
-                         SHAPE_RING_BYTES_MIN, SHAPE_RING_BYTES_MAX);
+                         "rings of %lld bytes: expected -1 for none, 0 for a "
+                         "size by the nodes, or %d to %d",
+                         (long long)opt->ring_bytes, RING_BYTES_MIN,
+                         RING_BYTES_MAX);
     if (!(ps->shape.meet_s >= 0))
         return fault_set(f, ERR_INVAL, "%g seconds to meet: expected >= 0",
                          ps->shape.meet_s);

@@ -7,6 +7,7 @@
 #ifndef PS_SHAPE_H
 #define PS_SHAPE_H
 
+#include "base/ring_bytes.h"
 #include "base/rng.h"
 #include "ps/nodes/alike.h"
 #include "ps/nodes/placement.h"
@@ -18,15 +19,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct mlt_worker;
-
-/* Of a ring to a node of the same host, one direction; by default. */
-enum {
-    SHAPE_RING_BYTES_MIN = 64 << 10,
-    SHAPE_RING_BYTES_MAX = 64 << 20,
-    SHAPE_RING_BYTES = 1 << 20
-};
 
 struct ps_shape {
     uint32_t node, nodes;
@@ -121,10 +116,14 @@ static inline uint64_t shape_options(const struct ps_shape *s)
     return alike_with(all, ALIKE_RATES, s->rates);
 }
 
-/* Bytes of a ring, of one direction; 0: none, frames go through sockets. */
+/* Bytes of a ring, of one direction; 0: none, frames go through sockets, as
+ * those of nodes that listen over tcp do. */
 static inline uint64_t shape_ring_bytes(const struct ps_shape *s)
 {
-    return s->ring_bytes;
+    const char *at = s->listen ? s->listen : s->meet;
+
+    return s->nodes > 1 && at && strncmp(at, "tcp://", 6) != 0 ? s->ring_bytes
+                                                               : 0;
 }
 
 /* Whether it remembers what each worker reads of @t. */

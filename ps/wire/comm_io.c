@@ -260,8 +260,6 @@ static void comm_bytes(const struct ps_shape *shape, double touched,
         (uint64_t)shape->nodes * SHARD_READS_MAX * 32 + COMM_ROOM_BYTES;
     m->frames = 2 * (uint64_t)(shape->nodes - 1) *
                 (comm_way_bytes(shape->nodes) + COMM_ROOM_BYTES);
-    /* One to each, one from each: half of them is the other's. */
-    m->frames += (uint64_t)(shape->nodes - 1) * shape_ring_bytes(shape);
 }
 
 static enum err new_updates(struct comm *c)

@@ -22,7 +22,7 @@ enum {
     ATTENDS_LESS_MAX = 4,
     WAKE_AFTER_NS = 5 * 1000,
     LOOKS = 32,
-    START_BYTES = SHAPE_RING_BYTES_MIN /* of a frame: so many leave at once */
+    START_BYTES = RING_BYTES_MIN /* of a frame: so many leave at once */
 };
 
 #define MS INT64_C(1000000)

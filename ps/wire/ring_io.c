@@ -194,7 +194,7 @@ enum err ring_offer(const struct ring_offer *o, const char *endpoint,
 
     if (o->size == 0)
         return send_offer(o, endpoint, NULL, f);
-    assert(o->size >= SHAPE_RING_BYTES_MIN && o->size <= SHAPE_RING_BYTES_MAX);
+    assert(o->size >= RING_BYTES_MIN && o->size <= RING_BYTES_MAX);
     memory = make_memory(o->size);
     if (memory < 0 ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
@@ -247,8 +247,7 @@ static enum err check_offer(const struct offer_bytes *text, ssize_t n,
     if (n != (ssize_t)sizeof(*text) || text->magic != RING_MAGIC ||
         o->run != run || o->to != self)
         return fault_set(f, ERR_PROTO, "an offer of another run or form");
-    if (o->size &&
-        (o->size < SHAPE_RING_BYTES_MIN || o->size > SHAPE_RING_BYTES_MAX))
+    if (o->size && (o->size < RING_BYTES_MIN || o->size > RING_BYTES_MAX))
         return fault_set(f, ERR_PROTO, "a ring of %llu bytes",
                          (unsigned long long)o->size);
     return ERR_OK;

@@ -27,8 +27,8 @@ struct ring_pair {
 struct ring_offer {
     uint64_t run;
     uint32_t from, to; /* nodes */
-    uint64_t size; /* of one direction, within SHAPE_RING_BYTES_MIN and _MAX;
-                    * 0: none is offered */
+    uint64_t size;     /* of one direction, within RING_BYTES_MIN and _MAX;
+                        * 0: none is offered */
 };
 
 /* Listens for offers beside @endpoint ("ipc://PATH.socket" of this process's

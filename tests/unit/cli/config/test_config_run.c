@@ -1,6 +1,7 @@
 #include "base/json/json.h"
 #include "base/json/schema.h"
 #include "base/mem.h"
+#include "base/ring_bytes.h"
 #include "cli/config/config.h"
 #include "cli/config/config_table.h"
 #include "cli/config/config_tunables.h"
@@ -46,6 +47,22 @@ static struct run_config *quiet_good(const char *text)
     assert_int_equal(problems.len, 0);
     problems_deinit(&problems);
     return c;
+}
+
+/* What the server takes is what the configuration takes. */
+static void expect_ring_bytes(uint64_t bytes, bool taken)
+{
+    struct problems problems;
+    struct run_config *c;
+    char text[256];
+
+    snprintf(text, sizeof(text),
+             "{\"app\": {\"name\": \"toy\", \"data\": \"d\"}, \"ps\": "
+             "{\"ring_bytes\": %llu}}",
+             (unsigned long long)bytes);
+    assert_int_equal(parse_sets(text, NULL, &c, &problems) == ERR_OK, taken);
+    run_config_free(c);
+    problems_deinit(&problems);
 }
 
 /* @text has one problem, whose line has @want in it. */
@@ -529,6 +546,11 @@ static void config_refusals_say_what_is_possible(void **state)
     expect_problem("{" TOY ", \"ps\": {\"ring_bytes\": 65535}}",
                    "/ps/ring_bytes: expected 0 for none, or 65536 at least, "
                    "found 65535");
+    expect_ring_bytes(0, true);
+    expect_ring_bytes(RING_BYTES_MIN - 1, false);
+    expect_ring_bytes(RING_BYTES_MIN, true);
+    expect_ring_bytes(RING_BYTES_MAX, true);
+    expect_ring_bytes(RING_BYTES_MAX + 1, false);
     expect_problem("{" TOY ", \"cluster\": {\"launcher\": \"pigeon\"}}",
                    "expected one of \"local\", \"ssh\", \"slurm\", \"mpi\", "
                    "\"kubernetes\"");

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -500,6 +501,71 @@ static void ps_plan_knows_nodes_models_and_what_is_touched(void **state)
     }
 }
 
+static char rings_meet[] = "/tmp/mltune-test-rings-XXXXXX";
+
+static struct mlt_ps *with_rings(unsigned nodes, int64_t ring_bytes,
+                                 const char *listen, uint64_t limit)
+{
+    struct mlt_ps_options opt = MLT_PS_OPTIONS;
+    struct mlt_ps *ps;
+
+    opt.workers = 1;
+    opt.nodes = nodes;
+    opt.meet = rings_meet;
+    opt.listen = listen;
+    opt.ring_bytes = ring_bytes;
+    opt.memory_limit = limit;
+    assert_int_equal(mlt_ps_new(&opt, &ps, NULL), 0);
+    add_three_tables(ps);
+    return ps;
+}
+
+static struct mlt_ps_memory plan_with_rings(unsigned nodes, int64_t ring_bytes,
+                                            const char *listen)
+{
+    struct mlt_ps *ps = with_rings(nodes, ring_bytes, listen, 64 << 20);
+    struct mlt_ps_memory m = {.size = sizeof(m)};
+
+    assert_int_equal(mlt_ps_plan(ps, 1, &m), 0);
+    mlt_ps_free(ps);
+    return m;
+}
+
+/* Each node has one ring for each other, whatever the tables are, and the
+ * limit counts them; over tcp there are none. */
+static void ps_plan_counts_rings(void **state)
+{
+    static const struct {
+        unsigned nodes;
+        int64_t given;
+        uint64_t bytes; /* of one ring */
+    } is[] = {{2, 0, 1 << 20},         {5, 0, 1 << 20},
+              {6, 0, 512 << 10},       {64, 0, 64 << 10},
+              {2, 64 << 10, 64 << 10}, {64, 2 << 20, 2 << 20}};
+
+    (void)state;
+    assert_non_null(mkdtemp(rings_meet));
+    for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
+        struct mlt_ps_memory none = plan_with_rings(is[i].nodes, -1, NULL);
+        struct mlt_ps_memory some =
+            plan_with_rings(is[i].nodes, is[i].given, NULL);
+        struct mlt_ps_memory tcp =
+            plan_with_rings(is[i].nodes, is[i].given, "tcp://127.0.0.1:*");
+        struct mlt_error err;
+        struct mlt_ps *ps;
+
+        assert_int_equal(some.fixed - none.fixed,
+                         (is[i].nodes - 1) * is[i].bytes);
+        assert_int_equal(some.frames, none.frames);
+        assert_int_equal(tcp.fixed, none.fixed);
+        ps =
+            with_rings(is[i].nodes, is[i].given, NULL, within_limit(&some) - 1);
+        assert_int_equal(mlt_ps_start(ps, &err), ERR_LIMIT);
+        mlt_ps_free(ps);
+    }
+    assert_int_equal(rmdir(rings_meet), 0); /* nothing is left there */
+}
+
 static int add_to_only_row(struct mlt_worker *w, void *arg)
 {
     float one = 1;
@@ -788,6 +854,7 @@ int main(void)
         cmocka_unit_test(ps_plan_is_what_the_start_wants),
         cmocka_unit_test(ps_plan_refuses_what_it_cannot_say),
         cmocka_unit_test(ps_plan_knows_nodes_models_and_what_is_touched),
+        cmocka_unit_test(ps_plan_counts_rings),
         cmocka_unit_test(ps_one_row_for_many_workers),
         cmocka_unit_test(ps_models_that_do_not_fit_are_refused),
         cmocka_unit_test(ps_misuse_aborts_with_a_message),

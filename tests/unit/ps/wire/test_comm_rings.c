@@ -66,7 +66,7 @@ enum { SANITIZED = 0 };
 void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset)
 {
     if (maps_none && fd >= 0 && (flags & MAP_SHARED) &&
-        n > 2 * SHAPE_RING_BYTES_MIN) {
+        n > 2 * RING_BYTES_MIN) {
         errno = ENOMEM;
         return MAP_FAILED;
     }
@@ -181,7 +181,7 @@ static void leave_network(void)
 /* As under `ulimit -f`. */
 static void keep_files_small(void)
 {
-    const struct rlimit few = {SHAPE_RING_BYTES_MIN, SHAPE_RING_BYTES_MIN};
+    const struct rlimit few = {RING_BYTES_MIN, RING_BYTES_MIN};
 
     signal(SIGXFSZ, SIG_IGN);
     if (setrlimit(RLIMIT_FSIZE, &few) != 0)

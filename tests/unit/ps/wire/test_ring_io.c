@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { RUN = 0xabc, SIZE = SHAPE_RING_BYTES_MIN, FDS_MAX = 64 };
+enum { RUN = 0xabc, SIZE = RING_BYTES_MIN, FDS_MAX = 64 };
 
 struct place {
     char folder[64], endpoint[128], path[128];
