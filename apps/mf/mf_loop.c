@@ -210,9 +210,12 @@ static int train_part(const struct mlt_block *b, void *arg)
 int mf_loop_clock(const struct mf *m, struct mlt_worker *w, uint64_t part)
 {
     uint64_t steps = mlt_loop_steps(m->loop), step = part * steps / m->parts;
+    uint64_t last = (part + 1) * steps / m->parts - 1;
     int err = 0;
 
-    for (; step < (part + 1) * steps / m->parts && !err; step++)
+    for (; step < last && !err; step++)
         err = mlt_loop_step(w, m->loop, (unsigned)step, train_part, (void *)m);
-    return err;
+    return err ? err
+               : mlt_loop_last_step(w, m->loop, (unsigned)last, train_part,
+                                    (void *)m);
 }

@@ -224,6 +224,13 @@ MLT_API unsigned mlt_loop_steps(const struct mlt_loop *loop);
 MLT_API int mlt_loop_step(struct mlt_worker *w, struct mlt_loop *loop,
                           unsigned step, mlt_loop_body *body, void *arg);
 
+/* The same as the last thing that a worker does in its clock: where they can,
+ * workers meet when the clock ends (mlt_clock, the runtime after run_clock) and
+ * not before, which saves a wait. Until then, others may be in the step, and no
+ * row that the loop updates is to be read. */
+MLT_API int mlt_loop_last_step(struct mlt_worker *w, struct mlt_loop *loop,
+                               unsigned step, mlt_loop_body *body, void *arg);
+
 /* A total after a pass, or after a step: of that alone; the identity before the
  * first. */
 MLT_API double mlt_loop_total(const struct mlt_loop *loop, unsigned total);

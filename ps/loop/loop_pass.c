@@ -17,6 +17,7 @@ struct loop_run {
     struct loop_seat *seat;
     unsigned index;   /* over all nodes */
     bool ends_clocks; /* with buffered updates, in each step */
+    bool last;        /* they meet when the clock ends, not before */
     mlt_loop_body *body;
     void *arg;
 };
@@ -248,7 +249,8 @@ static int meet_nodes(const struct loop_run *r, unsigned first, unsigned n)
 }
 
 /* Steps @first .. @first + @n - 1. All are here before any step begins, and out
- * of them before any goes on: so `ended` always speaks of one pass. */
+ * of them before any goes on, or ends its clock: so `ended` always speaks of
+ * one pass. */
 static int run_steps(const struct loop_run *r, unsigned first, unsigned n)
 {
     int err;
@@ -260,7 +262,7 @@ static int run_steps(const struct loop_run *r, unsigned first, unsigned n)
     err = meet_nodes(r, first, n);
     for (unsigned i = 0; i < n && !err; i++)
         err = run_step(r, first + i);
-    if (!err)
+    if (!err && !r->last)
         err = runtime_meet(r->worker);
     if (err || (r->loop->totals == 0 && !r->loop->travel))
         return err;
@@ -272,23 +274,32 @@ static int run_steps(const struct loop_run *r, unsigned first, unsigned n)
 }
 
 static struct loop_run run_of(struct mlt_worker *w, struct mlt_loop *l,
-                              bool ends_clocks, mlt_loop_body *body, void *arg)
+                              mlt_loop_body *body, void *arg)
 {
-    return (struct loop_run){l,
-                             w,
-                             &l->seat[ps_worker_local(w)],
-                             mlt_worker_index(w),
-                             ends_clocks,
-                             body,
-                             arg};
+    return (struct loop_run){.loop = l,
+                             .worker = w,
+                             .seat = &l->seat[ps_worker_local(w)],
+                             .index = mlt_worker_index(w),
+                             .body = body,
+                             .arg = arg};
+}
+
+/* Whether workers that end their clock next need not meet before. Totals are
+ * combined between two meetings. */
+static bool clock_is_next(const struct mlt_loop *l)
+{
+    return lend_meets_at_clock(l->ps) && l->totals == 0;
 }
 
 int mlt_loop_pass(struct mlt_worker *w, struct mlt_loop *l, mlt_loop_body *body,
                   void *arg)
 {
-    struct loop_run r = run_of(w, l, true, body, arg);
-    int err = run_steps(&r, 0, schedule_steps(&l->schedule));
+    struct loop_run r = run_of(w, l, body, arg);
+    int err;
 
+    r.ends_clocks = true;
+    r.last = clock_is_next(l);
+    err = run_steps(&r, 0, schedule_steps(&l->schedule));
     return err ? err : mlt_clock(w);
 }
 
@@ -297,10 +308,9 @@ unsigned mlt_loop_steps(const struct mlt_loop *l)
     return schedule_steps(&l->schedule);
 }
 
-int mlt_loop_step(struct mlt_worker *w, struct mlt_loop *l, unsigned step,
-                  mlt_loop_body *body, void *arg)
+static int one_step(const struct loop_run *r, unsigned step)
 {
-    struct loop_run r = run_of(w, l, false, body, arg);
+    const struct mlt_loop *l = r->loop;
 
     if (step >= schedule_steps(&l->schedule))
         ps_misuse("loop %s: step %u, of %u", l->name, step,
@@ -309,7 +319,24 @@ int mlt_loop_step(struct mlt_worker *w, struct mlt_loop *l, unsigned step,
         ps_misuse("loop %s: a step ends no clock, so that none is after %llu "
                   "iterations",
                   l->name, (unsigned long long)l->buffer);
-    return run_steps(&r, step, 1);
+    return run_steps(r, step, 1);
+}
+
+int mlt_loop_step(struct mlt_worker *w, struct mlt_loop *l, unsigned step,
+                  mlt_loop_body *body, void *arg)
+{
+    struct loop_run r = run_of(w, l, body, arg);
+
+    return one_step(&r, step);
+}
+
+int mlt_loop_last_step(struct mlt_worker *w, struct mlt_loop *l, unsigned step,
+                       mlt_loop_body *body, void *arg)
+{
+    struct loop_run r = run_of(w, l, body, arg);
+
+    r.last = clock_is_next(l);
+    return one_step(&r, step);
 }
 
 struct run_args {

@@ -36,21 +36,33 @@ static void begin_clock(struct mlt_worker *w, mlt_table table)
     v->applied = false;
 }
 
-/* The clock that ends: of whichever worker has not finished its run. */
-static mlt_table agreed_table(const struct mlt_worker *w)
+/* The clock that @w ends in the meeting that comes next, which it returns. A
+ * worker says the next one's only after all have left this one's, and by then
+ * have read what it said: so that two places will do. */
+static uint32_t say_end(struct mlt_worker *w, mlt_table table)
+{
+    uint32_t meeting = runtime_meeting(w->ps);
+
+    w->ends[meeting % 2] = table;
+    return meeting;
+}
+
+/* The clock that ends, after @meeting: of whichever worker has not finished its
+ * run. */
+static mlt_table agreed_table(const struct mlt_worker *w, uint32_t meeting)
 {
     const struct mlt_ps *ps = w->ps;
     mlt_table table = WORKER_ALL_TABLES;
     bool found = false;
 
     for (unsigned i = 0; i < ps->shape.workers; i++) {
-        const struct mlt_worker *other = &ps->shape.worker[i];
+        mlt_table ends = ps->shape.worker[i].ends[meeting % 2];
 
-        if (other->finished)
+        if (ends == WORKER_NO_CLOCK)
             continue;
-        if (found && other->ends != table)
+        if (found && ends != table)
             ps_misuse("workers end clocks of different tables");
-        table = other->ends;
+        table = ends;
         found = true;
     }
     return table;
@@ -64,14 +76,26 @@ static void apply_once(struct mlt_worker *w, mlt_table table)
     w->view[table].applied = true;
 }
 
-/* Between two meetings all buffers stand still, so that each owner can sum
- * them; after the second only their own workers touch them. The second is sure
- * to come about: a run is canceled before a clock's sums are applied or after,
- * never in between. */
-static void apply_and_meet(struct mlt_worker *w)
+static bool has_buffers(const struct mlt_worker *w)
 {
-    mlt_table table = agreed_table(w);
+    for (mlt_table t = 0; t < w->ps->shape.tables; t++)
+        if (w->view[t].updates)
+            return true;
+    return false;
+}
 
+/* Between @meeting and another one all buffers stand still, so that each owner
+ * can sum them; after the second only their own workers touch them. The second
+ * is sure to come about: a run is canceled before a clock's sums are applied or
+ * after, never in between. A server without such tables needs none: nothing of
+ * a worker that others read now changes before they come to the next meeting.
+ */
+static void apply_and_meet(struct mlt_worker *w, uint32_t meeting)
+{
+    mlt_table table = agreed_table(w, meeting);
+
+    if (!has_buffers(w))
+        return;
     for_ending_tables(w, table, apply_once);
     runtime_meet_surely(w);
     for_ending_tables(w, table, begin_clock);
@@ -195,6 +219,7 @@ static void count_if_not_ended(struct mlt_worker *w, mlt_table table)
 static int end_clock(struct mlt_worker *w, mlt_table table)
 {
     struct mlt_ps *ps = w->ps;
+    uint32_t meeting;
     int err = ERR_OK;
 
     if (ps->shape.workers == 1) {
@@ -203,10 +228,10 @@ static int end_clock(struct mlt_worker *w, mlt_table table)
     } else if (ps->shape.consistency->barrier) {
         if (table == WORKER_ALL_TABLES)
             for_ending_tables(w, table, count_if_not_ended);
-        w->ends = table;
+        meeting = say_end(w, table);
         err = runtime_meet_for_clock(w);
         if (!err)
-            apply_and_meet(w);
+            apply_and_meet(w, meeting);
     } else {
         for_ending_tables(w, table, end_without_barrier);
         publish_clock(w, table);
@@ -279,10 +304,10 @@ static void assert_nothing_pending(const struct mlt_worker *w)
                       w->index, table_name(w->view[t].table));
 }
 
-static bool all_finished(const struct mlt_ps *ps)
+static bool all_finished(const struct mlt_ps *ps, uint32_t meeting)
 {
     for (unsigned i = 0; i < ps->shape.workers; i++)
-        if (!ps->shape.worker[i].finished)
+        if (ps->shape.worker[i].ends[meeting % 2] != WORKER_NO_CLOCK)
             return false;
     return true;
 }
@@ -292,6 +317,7 @@ static bool all_finished(const struct mlt_ps *ps)
 void clock_finish(struct mlt_worker *w)
 {
     struct mlt_ps *ps = w->ps;
+    uint32_t meeting;
 
     drop_batches(w, WORKER_ALL_TABLES);
     if (runtime_failed(ps) == 0)
@@ -308,9 +334,12 @@ void clock_finish(struct mlt_worker *w)
         runtime_progress(ps);
         return;
     }
-    w->finished = true;
-    while (!runtime_failed(ps) && runtime_meet(w) == 0 && !all_finished(ps))
-        apply_and_meet(w);
+    while (!runtime_failed(ps)) {
+        meeting = say_end(w, WORKER_NO_CLOCK);
+        if (runtime_meet(w) != 0 || all_finished(ps, meeting))
+            return;
+        apply_and_meet(w, meeting);
+    }
 }
 
 int64_t clock_of(const struct mlt_worker *w, mlt_table table)
@@ -408,7 +437,6 @@ void clock_begin_run(struct mlt_ps *ps)
 
         atomic_store(&w->all, begin);
         atomic_store(&w->available, true);
-        w->finished = false;
         atomic_store(&w->meets, 0);
         atomic_store(&w->ending, 0);
         w->begun = false;

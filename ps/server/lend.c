@@ -47,6 +47,11 @@ struct lend_layout lend_layout(const struct mlt_ps *ps, mlt_table table)
                                 table_row_bytes(t)};
 }
 
+bool lend_meets_at_clock(const struct mlt_ps *ps)
+{
+    return !ps->peers && ps->shape.consistency->barrier;
+}
+
 uint32_t lend_home(const struct mlt_ps *ps, mlt_table table, uint64_t row)
 {
     return shard_of(shape_table(&ps->shape, table), ps_nodes(ps),

@@ -32,6 +32,10 @@ struct lend_layout {
 };
 struct lend_layout lend_layout(const struct mlt_ps *ps, mlt_table table);
 
+/* Whether all who work on the rows meet when they end a clock: under barriers,
+ * on one node. */
+bool lend_meets_at_clock(const struct mlt_ps *ps);
+
 /* The node whose row it is. */
 uint32_t lend_home(const struct mlt_ps *ps, mlt_table table, uint64_t row);
 

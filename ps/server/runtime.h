@@ -22,6 +22,9 @@ void runtime_fail(struct mlt_ps *ps, int code);
  * after it. Returns 0, to all of them; or ERR_CANCELED, to all, when the run
  * fails before all are there. */
 int runtime_meet(struct mlt_worker *w);
+/* Number of the meeting that comes next, modulo 2^16: it does not end before
+ * the caller comes. */
+uint32_t runtime_meeting(const struct mlt_ps *ps);
 /* A barrier where all are sure to come: not to be canceled. */
 void runtime_meet_surely(struct mlt_worker *w);
 

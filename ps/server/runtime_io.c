@@ -123,6 +123,11 @@ int runtime_meet(struct mlt_worker *w)
     return meet(w, true);
 }
 
+uint32_t runtime_meeting(const struct mlt_ps *ps)
+{
+    return atomic_load(&ps->runtime->state) >> 16;
+}
+
 /* ---- who comes for what -------------------------------------------------- */
 
 /* worker.meets: the round it comes for << 2 | why. Each says it, and then looks
@@ -133,7 +138,7 @@ enum { MEETS_CLOCK = 1, MEETS_PASS = 2, IS_BACK = 3 };
 
 static void say_why(struct mlt_worker *w, uint64_t why)
 {
-    uint64_t round = atomic_load(&w->ps->runtime->state) >> 16;
+    uint64_t round = runtime_meeting(w->ps);
 
     atomic_store(&w->meets, round << 2 | why);
 }
@@ -245,7 +250,7 @@ int runtime_say_clock(struct mlt_worker *w)
     atomic_store(&w->ending, w->clocks + 1);
     for (unsigned i = 0; atomic_load(&ps->has_passes) && i < ps->shape.workers;
          i++) {
-        waits = (uint64_t)(atomic_load(&ps->runtime->state) >> 16) << 2;
+        waits = (uint64_t)runtime_meeting(ps) << 2;
         if (atomic_load(&ps->shape.worker[i].meets) == (waits | MEETS_PASS)) {
             fail_pass(w, &ps->shape.worker[i]);
             return ERR_CANCELED;

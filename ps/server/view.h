@@ -29,6 +29,7 @@
 enum { WORKER_LINE_BYTES = 64, WORKERS_MAX = 256 };
 
 #define WORKER_ALL_TABLES UINT32_MAX
+#define WORKER_NO_CLOCK (UINT32_MAX - 1)
 
 typedef _Atomic(unsigned char *) chunk_slot;
 
@@ -105,8 +106,10 @@ struct mlt_worker {
                        * with more workers than processors */
     uint64_t clocks;  /* clocks of all tables that it has ended in this run */
     uint64_t tasks;   /* those of which task_s is the mean */
-    bool finished;    /* read by others between the phases of a barrier */
-    mlt_table ends;   /* the clock it ends: a table's, or WORKER_ALL_TABLES */
+    /* By the parity of the meeting that it comes to, and read after that one:
+     * the clock that it ends: a table's, or WORKER_ALL_TABLES; WORKER_NO_CLOCK,
+     * it has finished its run. */
+    mlt_table ends[2];
 
     struct batches batches;
 
