@@ -84,7 +84,8 @@ struct msg_config {
     uint64_t seed;
     char *keep; /* owned, or NULL: the folder for what a model will need of the
                  * data; node 0 makes it */
-    uint32_t goes_on; /* 1: the run began before, with this configuration */
+    uint32_t goes_on;    /* 1: the run began before, with this configuration */
+    uint32_t other_data; /* 1: it goes on whatever the data are */
 };
 
 struct msg_fork {
@@ -181,6 +182,8 @@ struct msg_ready {
         tables; /* owned: array as in base/proto/table_info.h; NULL: not told */
     json_t *data;         /* owned: what the training samples hold; NULL: not
                            * told */
+    json_t *files;        /* owned: what the data were read from, as in
+                           * base/proto/data_list.h; NULL: not told */
     enum proto_cuts cuts; /* left out where it is CUTS_UNSAID */
 };
 

@@ -1,5 +1,6 @@
 #include "base/proto/proto_table.h"
 
+#include "base/proto/data_list.h"
 #include "base/proto/staleness_json.h"
 #include "base/proto/table_info.h"
 
@@ -45,6 +46,7 @@ static const struct json_field config_fields[] = {
     {FIELD_OF(msg_config, U64, seed)},
     {FIELD_OF(msg_config, STRING, keep), .optional = true},
     {FIELD_OF(msg_config, U32, goes_on), .optional = true, .sparse = true},
+    {FIELD_OF(msg_config, U32, other_data), .optional = true, .sparse = true},
     {.name = NULL},
 };
 
@@ -125,6 +127,7 @@ static const struct json_field ready_fields[] = {
     {FIELD_OF(msg_ready, TREE, tables), .optional = true},
     {FIELD_OF(msg_ready, ARRAY, metrics), .optional = true},
     {FIELD_OF(msg_ready, TREE, data), .optional = true},
+    {FIELD_OF(msg_ready, TREE, files), .optional = true},
     {FIELD_WITHIN(msg_ready, ENUM, cuts, CUTS_OWN, CUTS_COUNT - 1),
      .name_of = cuts_name, .optional = true, .sparse = true},
     {.name = NULL},
@@ -355,6 +358,8 @@ static const char *check_ready(const struct msg_ready *m)
     wrong = check_names(m->tunables);
     if (!wrong)
         wrong = extras_check_names(m->metrics);
+    if (!wrong && m->files && !data_list_is(m->files, DATA_LIST_TOLD_MAX))
+        wrong = "files: expected objects with path, bytes and sum, at most 128";
     if (wrong || !m->tables)
         return wrong;
     return table_infos_from_json(m->tables, NULL, &n);

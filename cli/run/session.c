@@ -549,6 +549,7 @@ static void run_loop(struct session *s)
     s->config.config.seed = s->o->tuner->seed;
     s->config.config.keep = s->o->program ? NULL : s->kept_dir;
     s->config.config.goes_on = !s->o->program && history_started(&s->history);
+    s->config.config.other_data = !s->o->program && s->o->other_data;
     loop_run(&o, &s->result);
     log_event(LOG_INFO, "loop_ended",
               "status=%s reason=%s wall_s=%.3f cpu_s=%.3f cpu_share=%.4f",

@@ -28,6 +28,7 @@ struct errand {
     struct host_config config; /* CONFIG; its members are owned by `held` */
     struct msg held;
     struct host *host; /* CONFIG: out */
+    json_t *files;     /* CONFIG, out: of one of several nodes; owned */
     struct msg_path path;
     struct node_result result;
 };

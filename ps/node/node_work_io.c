@@ -8,6 +8,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/proto/data_list.h"
 #include "ps/disk/backup_io.h"
 #include "ps/disk/restore_io.h"
 #include "ps/node/node_rows.h"
@@ -20,18 +21,28 @@
 
 /* ---- slow operations ----------------------------------------------------- */
 
-/* Of several nodes the first looks whether the data are those that the run
- * began with: they read the same ones. */
-static enum err check_data(const struct errand *e, struct fault *f)
+static enum err no_list(struct fault *f)
 {
+    return fault_set(f, ERR_NOMEM, "no memory for the list of data files");
+}
+
+/* Of several nodes the first looks whether the data are those that the run
+ * began with. Each tells the tuner which it has read: all are to read the same
+ * ones. */
+static enum err check_data(struct errand *e, struct fault *f)
+{
+    const struct msg_config *m = &e->held.config;
+    const struct mlt_ps *ps = host_ps(e->host);
     const struct file_read *file = NULL;
     size_t n = 0;
 
-    if (!e->held.config.keep || ps_node(host_ps(e->host)) > 0)
-        return ERR_OK;
     if (files_read_list(&file, &n) != ERR_OK)
-        return fault_set(f, ERR_NOMEM, "no memory for the list of data files");
-    return data_files_check(e->held.config.keep, file, n, f);
+        return no_list(f);
+    if (ps_nodes(ps) > 1 && !m->other_data &&
+        !(e->files = data_list_new(file, n, DATA_LIST_TOLD_MAX)))
+        return no_list(f);
+    return m->keep && ps_node(ps) == 0 ? data_files_check(m->keep, file, n, f)
+                                       : ERR_OK;
 }
 
 static void load(struct errand *e, struct fault *f)
@@ -97,6 +108,7 @@ static enum err prepare_load(struct node_server *s, const struct msg_config *m,
     e->held.kind = MSG_CONFIG;
     e->held.config.config = json_copied(m->config);
     e->held.config.folder = mem_strdup(m->folder);
+    e->held.config.other_data = m->other_data;
     if (m->keep)
         e->held.config.keep = mem_strdup(m->keep);
     if (!e->held.config.config || !e->held.config.folder ||
@@ -176,14 +188,22 @@ static enum err tell_ready(struct node_server *s)
     model.ready = ready_of(s->host, tunables);
     model.ready.tables = host_tables(s->host);
     model.ready.data = host_data(s->host);
+    model.ready.files = json_incref(s->errand.files);
     err = tunables && model.ready.tables ? node_loaded(s->node, &model)
                                          : ERR_NOMEM;
     if (err) {
         json_decref(tunables);
         json_decref(model.ready.tables);
         json_decref(model.ready.data);
+        json_decref(model.ready.files);
     }
     return err;
+}
+
+static void drop_list(struct errand *e)
+{
+    json_decref(e->files);
+    e->files = NULL;
 }
 
 static void finish_load(struct node_server *s)
@@ -194,6 +214,7 @@ static void finish_load(struct node_server *s)
     msg_deinit(&e->held);
     s->host = e->host;
     if (!f->code && tell_ready(s) == ERR_OK) {
+        drop_list(e);
         pulse_look(&s->pulse, host_ps(s->host));
         log_event(LOG_INFO, "ready",
                   "samples=%llu model_bytes=%llu branches=%u",
@@ -204,6 +225,7 @@ static void finish_load(struct node_server *s)
     }
     if (!f->code)
         fault_set(f, ERR_NOMEM, "no memory to begin");
+    drop_list(e);
     log_event(LOG_ERROR, "load_failed", "code=%s reason=\"%s\"",
               err_name(f->code), f->text);
     node_load_failed(s->node, f);
@@ -497,6 +519,7 @@ bool node_end_work(struct node_server *s)
         job_end(&s->job);
         if (s->errand.kind == MSG_CONFIG)
             s->host = s->errand.host;
+        drop_list(&s->errand);
         json_decref(s->errand.result.data);
     }
     return !s->snapshot ||

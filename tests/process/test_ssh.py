@@ -5,6 +5,7 @@ nothing left behind, however it ends.
 import os
 import pathlib
 import signal
+import sqlite3
 
 from harness import MLTUNE, Case, endless_config
 from sshd import Sshd
@@ -61,6 +62,67 @@ class Hosts(Case):
             if words[1:2] == [b"node"] and b"--tether" in words:
                 found.append(pid)
         return found
+
+
+class Data(Hosts):
+    """Hosts with no file system in common."""
+
+    # Node 1 sees the folder `there` in place of `data`, where there is one.
+    ELSEWHERE = """#!/bin/sh
+cd {folder}
+case "$*" in *"--node 1"*) [ -d there ] && exec unshare --mount sh -c \\
+    'mount --bind there data && exec "$@"' sh {mltune} "$@" ;; esac
+exec {mltune} "$@"
+"""
+
+    def test_a_node_with_other_data(self):
+        """It is found before the first clock, of a run that begins and of one that
+        goes on, and named with the file. Who wants that says so."""
+        def table(folder, shift):
+            (self.folder / folder).mkdir(exist_ok=True)
+            return self.write(f"{folder}/table.csv", "a,b,y\n" + "".join(
+                f"{i % 7},{(i + shift) % 5},{i % 2}\n" for i in range(4000)))
+        table("data", 0)
+        away = self.write("away", self.ELSEWHERE.format(
+            folder=self.folder, mltune=MLTUNE))
+        away.chmod(0o755)
+        config = self.on_hosts(endless_config(), workers=1, command=str(away))
+        config["app"] = {"name": "mlr", "data": "data", "test_fraction": 0.1}
+        config["snapshot"] = {"every": 0.2}
+        self.write("config.json", config)
+        self.interrupt(self.start("run", "config.json", "--json"), 0)
+        run, = os.listdir(self.folder / ".mltune/runs")
+        says = r"nodes 0 and 1 have other data: \S+/data/table.csv has other " \
+            "content in its"
+        table("there", 1)
+        refused = self.mltune("resume", run, "--json", seconds=150)
+        self.assert_code(refused, 78)
+        self.assertEqual(refused.result["reason"], "load_failed")
+        self.assertRegex(refused.err, says)
+        self.assertIn("--other-data", refused.err)
+        self.interrupt(self.start("resume", run, "--other-data", "--json"), 1)
+        fresh = self.mltune("run", "config.json", "--json", "--state", "new",
+                            seconds=150)
+        self.assert_code(fresh, 78)
+        self.assertRegex(fresh.err, says)
+        self.assertEqual(fresh.result["clocks"], 0)
+        self.assert_nothing_far_left()
+
+    def interrupt(self, tuner, resumes):
+        """Once it trains."""
+        def trains():
+            try:
+                run, = os.listdir(self.folder / ".mltune/runs")
+                kinds = [r["kind"] for r in Journal(
+                    self.folder / ".mltune", run).of("run_resumed",
+                                                     "snapshot_written")]
+            except (OSError, ValueError, sqlite3.Error):
+                return False
+            return kinds.count("run_resumed") == resumes and \
+                kinds[-1:] == ["snapshot_written"]
+        self.wait_until(trains, "the run to train", 120)
+        tuner.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(tuner, 60), 128 + signal.SIGINT)
 
 
 class Launcher(Hosts):

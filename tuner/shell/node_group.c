@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/proto/data_list.h"
 
 #include <assert.h>
 #include <math.h>
@@ -23,10 +24,12 @@ struct asked {
     op_id op;
     enum msg_kind kind;
     uint32_t answers, failures;
-    struct msg joined; /* of the answers so far */
-    struct said *said; /* [nodes] */
-    branch_id branch;  /* of schedule, restore, free */
-    bool partly;       /* free: only some nodes have the branch */
+    struct msg joined;   /* of the answers so far */
+    uint32_t first_node; /* the one that gave the first of them */
+    bool goes_on;        /* config: the run began before */
+    struct said *said;   /* [nodes] */
+    branch_id branch;    /* of schedule, restore, free */
+    bool partly;         /* free: only some nodes have the branch */
     clock_no first;
     uint32_t reported; /* windows that have been joined */
     clock_no next;     /* clock that the next one begins with */
@@ -180,6 +183,8 @@ enum err node_group_ask(struct node_group *c, const struct msg *m, bool *leaves)
         a.branch = m->schedule.branch;
         a.next = m->schedule.first;
         a.count = m->schedule.count;
+    } else if (m->kind == MSG_CONFIG) {
+        a.goes_on = m->config.goes_on != 0;
     } else if (m->kind == MSG_RESTORE) {
         a.branch = m->restore.branch;
     } else if (m->kind == MSG_FREE) {
@@ -305,10 +310,66 @@ static enum err join_done(const struct node_group *c, struct asked *a,
     return ERR_OK;
 }
 
+/* What @low and @high > @low read, in words. */
+static void tell_files(const struct asked *a, uint32_t low, uint32_t high,
+                       enum data_list_change change,
+                       const struct data_list_diff *d, char out[PROTO_TEXT_MAX])
+{
+    char what[96];
+
+    if (change == DATA_LIST_CONTENT)
+        snprintf(what, sizeof(what),
+                 d->was == d->is
+                     ? "has other content in its %lld bytes"
+                     : "has %lld bytes on the one and %lld on the other",
+                 d->was, d->is);
+    else
+        snprintf(what, sizeof(what), "is read by node %u and not by node %u",
+                 change == DATA_LIST_LACKS ? low : high,
+                 change == DATA_LIST_LACKS ? high : low);
+    snprintf(out, PROTO_TEXT_MAX,
+             "nodes %u and %u have other data: %.300s %s; all nodes must read "
+             "the same%s",
+             low, high, d->path, what,
+             a->goes_on ? ", or the run goes on with these by mltune resume "
+                          "RUN --other-data, in a service by mltune continue "
+                          "RUN --other-data"
+                        : "");
+}
+
+/* Data of a node that are not those of the first that answered: as if a node
+ * could not load them. */
+static bool join_files(struct asked *a, uint32_t node, const json_t *files)
+{
+    const json_t *first = a->joined.ready.files;
+    uint32_t low = node < a->first_node ? node : a->first_node;
+    uint32_t high = node < a->first_node ? a->first_node : node;
+    struct data_list_diff d = {0};
+    struct msg failed = {.kind = MSG_FAILED, .op = a->op};
+    enum data_list_change change;
+
+    if (!first || !files)
+        return true;
+    change = data_list_compare(low == node ? files : first,
+                               low == node ? first : files, &d);
+    if (change == DATA_LIST_SAME)
+        return true;
+    failed.failed.code = ERR_INVAL;
+    failed.failed.branch = BRANCH_NONE;
+    tell_files(a, low, high, change, &d, failed.failed.reason);
+    msg_deinit(&a->joined);
+    a->joined = failed;
+    a->failures++;
+    return false;
+}
+
 static enum err join_ready(struct asked *a, uint32_t node, struct msg *m,
                            struct fault *f)
 {
     struct msg_ready *j = &a->joined.ready, *r = &m->ready;
+
+    if (!join_files(a, node, r->files))
+        return ERR_OK;
 
     if (r->samples != j->samples || r->parts != j->parts ||
         r->validation_samples != j->validation_samples ||
@@ -345,6 +406,7 @@ static enum err join(const struct node_group *c, struct asked *a, uint32_t node,
         return ERR_OK;
     if (a->answers == a->failures) { /* the first */
         a->joined = *m;
+        a->first_node = node;
         *m = swap;
         return ERR_OK;
     }

@@ -168,6 +168,10 @@ static void any_ready(struct rng *r, struct msg_ready *m)
     m->model_bytes = any_count(r);
     if (rng_below(r, 2))
         m->tables = any_tables(r);
+    if (rng_below(r, 2))
+        m->files = json_pack("[{s:s, s:I, s:I}]", "path", "/ü", "bytes",
+                             (json_int_t)any_count(r) / 2, "sum",
+                             (json_int_t)any_count(r) / 2);
     m->cuts = (enum proto_cuts)rng_below(r, CUTS_COUNT);
 }
 

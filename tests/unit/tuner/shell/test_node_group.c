@@ -330,6 +330,78 @@ static void node_group_ready_is_joined(void **state)
     node_group_free(c);
 }
 
+/* Node @node reads @files, or tells none. */
+static void says_files(struct node_group *c, uint32_t node, const char *files)
+{
+    struct msg m = ready(60);
+
+    m.ready.files = files ? json_loads(files, 0, NULL) : NULL;
+    say(c, node, m);
+}
+
+static void asks_config(struct node_group *c, bool goes_on)
+{
+    struct msg m = {.kind = MSG_CONFIG, .op = 1, .config.goes_on = goes_on};
+    bool leaves;
+
+    node_group_reset(c);
+    assert_int_equal(node_group_ask(c, &m, &leaves), ERR_OK);
+}
+
+static void files_refused(struct node_group *c, const char *words, bool goes_on)
+{
+    struct msg m = expect(c, MSG_FAILED, 1);
+
+    assert_int_equal(m.failed.code, ERR_INVAL);
+    if (!strstr(m.failed.reason, words) ||
+        !strstr(m.failed.reason, "all nodes must read the same") ||
+        !strstr(m.failed.reason, "--other-data") != !goes_on)
+        fail_msg("%s", m.failed.reason);
+    expect_none(c);
+}
+
+#define FILE_A "{\"path\":\"/a\",\"bytes\":5,\"sum\":1}"
+#define FILE_B "{\"path\":\"/b\",\"bytes\":6,\"sum\":2}"
+
+/* A file that one node reads and another does not, or whose content differs, is
+ * named, in whichever order they answer. Nodes that tell none are not asked. */
+static void node_group_nodes_read_the_same_files(void **state)
+{
+    struct node_group *c = new_crew();
+    struct msg m;
+
+    (void)state;
+    asks_config(c, true);
+    for (uint32_t i = 0; i < NODES; i++)
+        says_files(c, i, i == 1 ? NULL : "[" FILE_A "," FILE_B "]");
+    m = expect(c, MSG_READY, 1);
+    assert_non_null(m.ready.files);
+    msg_deinit(&m);
+    asks_config(c, true);
+    says_files(c, 2, "[" FILE_A "]");
+    says_files(c, 0, "[{\"path\":\"/a\",\"bytes\":5,\"sum\":7}]");
+    files_refused(c,
+                  "nodes 0 and 2 have other data: /a has other content in "
+                  "its 5 bytes",
+                  true);
+    asks_config(c, false);
+    says_files(c, 1, "[" FILE_A "]");
+    says_files(c, 0, "[{\"path\":\"/a\",\"bytes\":8,\"sum\":7}]");
+    files_refused(c,
+                  "nodes 0 and 1 have other data: /a has 8 bytes on the one "
+                  "and 5 on the other",
+                  false);
+    asks_config(c, false);
+    says_files(c, 1, "[" FILE_A "," FILE_B "]");
+    says_files(c, 0, "[" FILE_A "]");
+    files_refused(c, "/b is read by node 1 and not by node 0", false);
+    asks_config(c, true);
+    says_files(c, 0, "[" FILE_A "," FILE_B "]");
+    says_files(c, 1, "[]");
+    files_refused(c, "/a is read by node 0 and not by node 1", true);
+    node_group_free(c);
+}
+
 /* Nodes that are no longer the same run are found, in words; a reset forgets
  * all of it. */
 static void node_group_disagreement_is_found(void **state)
@@ -512,6 +584,7 @@ int main(void)
         cmocka_unit_test(node_group_frees_what_only_some_restored),
         cmocka_unit_test(node_group_data_are_joined),
         cmocka_unit_test(node_group_ready_is_joined),
+        cmocka_unit_test(node_group_nodes_read_the_same_files),
         cmocka_unit_test(node_group_disagreement_is_found),
         cmocka_unit_test(node_group_beats_pass),
         cmocka_unit_test(node_group_allocation_failures_leave_nothing),
