@@ -166,7 +166,10 @@ enum {
     /* A local table that holds the same in all workers whenever a run ends (a
      * cursor, say): a checkpoint can then be restored onto another number of
      * workers. */
-    MLT_ALIKE = 16
+    MLT_ALIKE = 16,
+    /* A shared table whose rows belong to 64-bit keys: mlt_add_keys gives a key
+     * its row, up to `rows` of them (fewer than 2^32 - 1). */
+    MLT_KEYED = 32
 };
 
 struct mlt_table_options {
@@ -549,6 +552,42 @@ MLT_API int mlt_clock(struct mlt_worker *w);
  * of every table. On several nodes shards then keep more of other nodes' sums
  * than mlt_ps_plan counts, in the worst case whole tables of them. */
 MLT_API int mlt_clock_table(struct mlt_worker *w, mlt_table table);
+
+/* ---- keys ---------------------------------------------------------------- */
+
+/* Sparse keys: any 64-bit number, in a table with MLT_KEYED. A key that was
+ * added has a row of the table, the same in all workers, nodes and branches and
+ * for good: look it up once, and use the row's number in all calls above, in
+ * later clocks and runs too. There is no order in rows, and none of them is to
+ * be counted on: another run gives others. Keys are not taken back, by the drop
+ * of a branch neither.
+ *
+ * A row reads as zeros in a branch in which nobody has updated it. A key that
+ * nobody has added has no row, in place of which stands MLT_NO_ROW: it reads as
+ * zeros, too, and takes no memory.
+ *
+ * mlt_find_keys looks for @keys[n] and writes @rows[n]; mlt_add_keys adds those
+ * that are not there. Both take batches: keys of other nodes are asked for
+ * all at once, and those of this node come from memory side by side. No
+ * consistency model acts on them: a key that another worker has added is there
+ * at once. Any worker, any time in a run.
+ *
+ * Memory: 15 to 18 bytes a key in the node that has it (mlt_ps_memory.fixed has
+ * those of all rows).
+ *
+ * Errors, of mlt_add_keys: the rows of a key's node are all given
+ * (mlt_error_text says that the limit is reached), out of memory; then @rows
+ * has MLT_NO_ROW for those without, and others of the batch may have been
+ * added. Of both: the run's, as mlt_get_rows. Over n nodes each has an n-th of
+ * the rows, and keys fall to nodes by chance: leave some percent free. */
+#define MLT_NO_ROW UINT64_MAX
+MLT_API int mlt_find_keys(struct mlt_worker *w, mlt_table table, size_t n,
+                          const uint64_t keys[], uint64_t rows[]);
+MLT_API int mlt_add_keys(struct mlt_worker *w, mlt_table table, size_t n,
+                         const uint64_t keys[], uint64_t rows[]);
+
+/* Keys that this node has. After mlt_ps_start, between two runs. */
+MLT_API uint64_t mlt_ps_keys(const struct mlt_ps *ps, mlt_table table);
 
 /* ---- access knowledge ---------------------------------------------------- */
 

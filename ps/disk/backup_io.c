@@ -398,6 +398,18 @@ static enum err check_branch(const struct branch_entry *entry, branch_id branch,
     return ERR_OK;
 }
 
+/* Its rows without its keys would be nobody's. */
+static enum err check_keys(const struct ps_shape *shape, struct fault *f)
+{
+    for (size_t t = 0; t < shape_tables(shape); t++)
+        if (table_has_keys(shape_table(shape, t)))
+            return fault_set(f, ERR_UNSUPPORTED,
+                             "snapshot: table %s has keys (MLT_KEYED), which "
+                             "are not in snapshots and checkpoints",
+                             table_name(shape_table(shape, t)));
+    return ERR_OK;
+}
+
 void ps_snapshot_count(struct mlt_ps *ps)
 {
     ps_saving(ps)->backups++;
@@ -417,6 +429,8 @@ enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
     if (saving->backup)
         return fault_set(f, ERR_BUSY, "another snapshot is being written");
     err = check_branch(forks_find(ps, branch), branch, f);
+    if (!err)
+        err = check_keys(shape, f);
     if (err)
         return err;
     b = mem_calloc(1, sizeof(*b));

@@ -1,6 +1,7 @@
 #include "ps/rows/table.h"
 
 #include "branches/store.h"
+#include "ps/rows/key_index.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -8,7 +9,7 @@
 
 enum {
     PREFETCH_LIST_FLAGS = MLT_READ_MY_WRITES | MLT_NO_MOMENTUM | MLT_NOT_SAVED |
-                          MLT_OWN_CLOCK | MLT_ALIKE,
+                          MLT_OWN_CLOCK | MLT_ALIKE | MLT_KEYED,
     ROW_BYTES_MAX = 1 << 30
 };
 #define TABLE_BYTES_MAX ((uint64_t)1 << 46)
@@ -45,6 +46,12 @@ static enum err check_shape(const struct mlt_table_options *o, struct fault *f)
     if ((o->flags & MLT_ALIKE) && o->access != MLT_LOCAL)
         return fault_set(f, ERR_INVAL,
                          "table %s: MLT_ALIKE needs a local table", o->name);
+    if ((o->flags & MLT_KEYED) &&
+        (o->access != MLT_SHARED || o->rows >= KEY_INDEX_ROWS_MAX))
+        return fault_set(f, ERR_INVAL,
+                         "table %s: MLT_KEYED needs a shared table of fewer "
+                         "than %llu rows",
+                         o->name, (unsigned long long)KEY_INDEX_ROWS_MAX);
     return ERR_OK;
 }
 

@@ -79,6 +79,11 @@ static inline bool table_reads_own(const struct table *t)
     return t->flags & MLT_READ_MY_WRITES;
 }
 
+static inline bool table_has_keys(const struct table *t)
+{
+    return t->flags & MLT_KEYED;
+}
+
 static inline bool table_has_own_clock(const struct table *t)
 {
     return t->flags & MLT_OWN_CLOCK;
@@ -147,7 +152,7 @@ static inline uint64_t table_chunk_bytes(const struct table *t)
 static inline bool table_fits_device(const struct table *t)
 {
     return t->access == MLT_SHARED && t->type == MLT_F32 &&
-           !(t->flags & MLT_READ_MY_WRITES);
+           !(t->flags & (MLT_READ_MY_WRITES | MLT_KEYED));
 }
 
 static inline uint64_t table_number(const struct table *t, uint64_t row)

@@ -62,6 +62,7 @@ struct mlt_ps {
     size_t branches, branches_room;
 
     struct versions *history[STORE_TABLES_MAX]; /* owned; NULL: none */
+    struct keys *keys[STORE_TABLES_MAX];        /* owned; NULL: not keyed */
     chunk_slot **chunk; /* [tables] node-wide pointers; NULL for local tables */
     struct stripe_line *stripe; /* [CORE_STRIPES] locks of rows */
     struct runtime *runtime;

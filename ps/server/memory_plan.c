@@ -8,6 +8,7 @@
 #include "ps/rows/update.h"
 #include "ps/server/core.h"
 #include "ps/server/device.h"
+#include "ps/server/keys.h"
 
 #include <assert.h>
 #include <math.h>
@@ -109,6 +110,8 @@ static void add_table(const struct mlt_ps *ps, const struct table *t,
                       double touched, struct mlt_ps_memory *m)
 {
     uint64_t workers = ps->shape.workers;
+    const struct keys_place place = {ps->shape.node, ps->shape.nodes,
+                                     ps->shape.workers};
     bool on_device = device_has(ps->device, (mlt_table)(t - ps->shape.table));
 
     if (t->access == MLT_LOCAL)
@@ -124,6 +127,8 @@ static void add_table(const struct mlt_ps *ps, const struct table *t,
             m->access += placement_bytes(t->rows, ps->shape.nodes);
     }
     m->fixed += t->chunks * sizeof(chunk_slot);
+    if (table_has_keys(t))
+        m->fixed += keys_bytes(&place, t);
 }
 
 void memory_plan_buffers(const struct mlt_ps *ps, double touched,

@@ -314,6 +314,11 @@ static enum err add_table(struct mlt_ps *ps,
     if (mem_grow((void **)&ps->shape.placement, &ps->placement_room,
                  sizeof(*ps->shape.placement), ps->shape.tables + 1) != 0)
         return fault_set(f, ERR_NOMEM, "table %s: out of memory", t.name);
+    if (table_has_keys(&t) && ps->shape.nodes > 1)
+        return fault_set(f, ERR_UNSUPPORTED,
+                         "table %s: keys (MLT_KEYED) work on one node alone, "
+                         "this is one of %u",
+                         t.name, ps->shape.nodes);
     table_partition(&t, ps->shape.all_workers);
     placement_init(&ps->shape.placement[ps->shape.tables], ps->shape.node,
                    ps->shape.nodes, ps->shape.workers, t.rows);

@@ -5,6 +5,7 @@
 #include "ps/server/core.h"
 #include "ps/server/device.h"
 #include "ps/server/errors.h"
+#include "ps/server/keys.h"
 #include "ps/server/memory_plan.h"
 #include "ps/server/runtime.h"
 
@@ -233,6 +234,7 @@ static void fill_view(const struct mlt_ps *ps, const struct mlt_worker *w,
     v->on_device = device_has(ps->device, index);
     v->updates = t->access == MLT_SHARED && !v->on_device;
     v->history = ps->history[index];
+    v->keys = ps->keys[index];
     v->own_clock = t->flags & MLT_OWN_CLOCK;
     v->in_place =
         ps->shape.nodes == 1 && !v->on_device &&
@@ -276,10 +278,24 @@ static enum err new_chunk_pointers(struct mlt_ps *ps)
     return ERR_OK;
 }
 
+static enum err new_keys(struct mlt_ps *ps)
+{
+    const struct keys_place place = {ps->shape.node, ps->shape.nodes,
+                                     ps->shape.workers};
+    enum err err = ERR_OK;
+
+    for (size_t t = 0; t < ps->shape.tables && !err; t++)
+        if (table_has_keys(&ps->shape.table[t]))
+            err = keys_new(&place, &ps->shape.table[t], &ps->keys[t]);
+    return err;
+}
+
 static enum err new_workers(struct mlt_ps *ps)
 {
     enum err err = new_chunk_pointers(ps);
 
+    if (!err)
+        err = new_keys(ps);
     if (err)
         return err;
     ps->stripe = zeroed_lines(CORE_STRIPES * sizeof(*ps->stripe));
@@ -380,6 +396,10 @@ void start_undo(struct mlt_ps *ps)
     }
     for (size_t t = 0; ps->chunk && t < ps->shape.tables; t++)
         mem_free(ps->chunk[t]);
+    for (size_t t = 0; t < ps->shape.tables; t++) {
+        keys_free(ps->keys[t]);
+        ps->keys[t] = NULL;
+    }
     mem_free(ps->chunk);
     mem_free(ps->stripe);
     mem_free(ps->branch);

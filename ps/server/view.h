@@ -47,6 +47,7 @@ struct worker_view {
     uint32_t value_bytes;
     struct update update;
     struct versions *history; /* ps/server/versions.h; NULL: none is kept */
+    struct keys *keys; /* ps/server/keys.h, of this node; NULL: it has none */
 
     /* The worker's own part: rows first .. first + count - 1 of the table are
      * rows 0 .. count - 1 of its store's. A local table: all rows. */
