@@ -261,6 +261,13 @@ kill-test: all $(FAULT_SHIM)
 		SEED=$(or $(SEED),1) FIRST=$(or $(FIRST),0) MLTUNE_STRICT=1 \
 		MLTUNE_TEST_SECONDS=36000 tests/process/run $(or $(T),test_kills test_program_kills)
 
+# Connections that break, networks that lose and fall silent, nodes that stop and die:
+# N rounds of each kind and form (tests/bench/links.py; KINDS=cut10,kill some of them).
+.PHONY: link-test
+link-test: all
+	@$(PYTHON) tests/bench/links.py --mltune $(CURDIR)/$(B)/mltune --n $(or $(N),100) \
+		--seed $(or $(SEED),1) --lanes $(or $(LANES),8) $(if $(KINDS),--kinds $(KINDS))
+
 # Random schedules of branches of programs in Python: each clock's loss follows from
 # the branch's own clocks; SCHEDULES over the features, of each other program a
 # seventh of them; SEED=n repeats one.
@@ -497,6 +504,7 @@ help:
 	@echo 'make unit [T=name]        C tests; V=asan|tsan|debug|cov for other builds'
 	@echo 'make process [T=name]     tests of the whole program'
 	@echo 'make kill-test [KILLS=200] [SEED=1]  runs killed at calls and moments, and resumed'
+	@echo 'make link-test [N=100] [KINDS=cut10,kill]  faults between nodes in network namespaces'
 	@echo 'make identity-test [SCHEDULES=1400]  random schedules of branches, bit for bit'
 	@echo 'make fault-loop [T=test_faults.ROLE] each call that can fail does, one after another'
 	@echo 'make fault-sim [JOB=run] [KIND=memory] [STEP=1]  the same in simulated runs, milliseconds each'

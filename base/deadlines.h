@@ -75,7 +75,7 @@
       "a lost connection of two nodes to come back; over tcp where it is "     \
       "refused",                                                               \
       "both end, and are started again")                                       \
-    X(NODES_BACK, 15000, "the same over tcp, and what was lost on the way",    \
+    X(NODES_BACK, 8000, "the same over tcp, and what was lost on the way",     \
       "both end, and are started again")                                       \
     X(NODES_RING, 30000,                                                       \
       "the offer of a ring of two nodes on one host, and its answer",          \

@@ -34,6 +34,12 @@ void link_send(struct link *l, unsigned char *bytes)
     frame_stamp(bytes, l->self, l->run, ++l->sent);
 }
 
+uint64_t link_again(const struct link *l)
+{
+    assert(l->acked <= l->sent);
+    return l->acked + 1;
+}
+
 static enum err take_number(uint64_t expected, const struct frame *f,
                             struct fault *fault)
 {

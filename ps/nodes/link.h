@@ -36,6 +36,11 @@ bool link_open(const struct link *l);
 /* Numbers a complete frame that leaves now; link_open. */
 void link_send(struct link *l, unsigned char *bytes);
 
+/* The connection broke and is there again: frames from this number to `sent`
+ * are sent once more, in order, as they were (sent + 1: there are none). What
+ * had come is acknowledged anew besides (link_ack), if anything had. */
+uint64_t link_again(const struct link *l);
+
 /* Takes a decoded frame from the peer; an ACK opens the window. Errors:
  * ERR_PROTO, in words: of another run or sender, replayed, or one before it is
  * missing, an acknowledgement of what was never sent; nothing changed. */

@@ -26,7 +26,7 @@ static void set_int(void *socket, int option, int value)
 }
 
 /* A connection over tcp may be gone at one end alone, or carry nothing any
- * more. Who listens asks once a second (meet_bind); who connected does too.
+ * more. Who listens asks twice a second (meet_bind); who connected does too.
  * That is its word which the other's kernel has to take (TCP_MAXRT); for the
  * answer it waits longer, since what it asks may queue behind frames on a slow
  * network.
@@ -137,8 +137,9 @@ static void resume(struct comm *c, uint32_t node)
     log_event(LOG_WARN, "nodes_connected_again",
               "node=%u peer=%u after_ms=%lld frames=%llu", c->shape->node, node,
               (long long)((clock_monotonic() - p->lost_at) / MS),
-              (unsigned long long)(l->sent - p->released));
-    for (uint64_t i = p->released + 1; i <= l->sent && !failed; i++) {
+              (unsigned long long)(l->sent + 1 - link_again(l)));
+    assert(p->released + 1 == link_again(l));
+    for (uint64_t i = link_again(l); i <= l->sent && !failed; i++) {
         zmq_msg_t m;
 
         zmq_msg_init(&m);

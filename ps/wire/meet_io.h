@@ -22,7 +22,7 @@
 
 enum {
     MEET_PLACE_MAX = 1024,
-    MEET_BEAT_MS = 1000, /* between two signs of life of a connection */
+    MEET_BEAT_MS = 500, /* between two signs of life of a connection */
     /* Bytes of a message over TCP where there is a key: what a stranger can
      * make a node hold, a connection, until its handshake fails. */
     MEET_MESSAGE_MAX = (1 << 20) + (4 << 10)

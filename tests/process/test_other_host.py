@@ -18,8 +18,8 @@ from test_meet import Nodes, Tuner, free_port
 KEY = "5eed" * 16
 MEMORY_MAX = 128 << 20
 FILES_MAX = 4096
-# 5 s without a sign of life, 15 s to come back, and what a machine at work adds.
-GONE_S = 5 + 15 + 10
+# 5 s without a sign of life, 8 s to come back, and what a machine at work adds.
+GONE_S = 5 + 8 + 12
 
 # What the other host does: argv are its source address, seconds, the place
 # where nodes meet, and addresses of data ports. Says when some of its connections
@@ -404,7 +404,7 @@ class OtherHost(Nodes):
             done = self.finish(node, 60)
             self.assert_code(done, 1)
             self.assertIn(f"node {1 - i} is gone: the connection was lost, and "
-                          "did not come back within 15 s", done.err)
+                          "did not come back within 8 s", done.err)
         self.assertLess(time.monotonic() - begin, GONE_S)
         self.cable.heal()
         return sums

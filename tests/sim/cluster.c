@@ -24,6 +24,8 @@
 enum {
     ROOM = 4096, /* bytes of a frame at most; a row fits */
     STEPS_MAX = 5000000,
+    WINDOW_MAX = 16,
+    BREAKS_MAX = 6, /* of one way */
     OPS_MAX = 48,
     BRANCHES_MAX = ORACLE_BRANCHES_MAX - 1
 };
@@ -87,6 +89,15 @@ struct wire {
     double cut_from, cut_until; /* partition */
     bool pump_waits;            /* an event is there already */
     bool shard_turn;
+
+    /* Connections that break: frames that may have to be sent again. */
+    unsigned char *kept[WINDOW_MAX]; /* by number; [kept_bytes], owned */
+    size_t kept_bytes[WINDOW_MAX];
+    unsigned connection; /* the present one's number */
+    unsigned breaks_left;
+    bool breaks, is_broken;
+    bool drops; /* while it is broken what is sent is lost */
+    double back_at;
 };
 
 /* An operation of the node that controls. */
@@ -186,10 +197,13 @@ static void put_on_wire(struct cluster *c, uint32_t from, uint32_t to,
     e.at = w->free_at + w->latency_s * (0.5 + rng_uniform(&c->rng));
     if (e.at >= w->cut_from && e.at < w->cut_until)
         e.at = w->cut_until;
+    if (w->is_broken && e.at < w->back_at)
+        e.at = w->back_at;
     if (e.at < w->last_arrival)
         e.at = w->last_arrival; /* order is kept */
     w->last_arrival = e.at;
     e.bad = bad;
+    e.connection = w->connection - (w->is_broken && w->drops);
     e.frame = mem_alloc(n);
     if (!e.frame)
         abort();
@@ -251,6 +265,20 @@ static bool may_leave(struct cluster *c, uint32_t from, uint32_t to)
     return false;
 }
 
+static void keep(struct wire *w, const unsigned char *bytes, size_t n)
+{
+    size_t at = w->link.sent % WINDOW_MAX;
+
+    if (!w->breaks)
+        return;
+    mem_free(w->kept[at]);
+    w->kept[at] = mem_alloc(n);
+    if (!w->kept[at])
+        abort();
+    memcpy(w->kept[at], bytes, n);
+    w->kept_bytes[at] = n;
+}
+
 /* A numbered frame leaves. */
 static void send_frame(struct cluster *c, uint32_t from, uint32_t to,
                        unsigned char *bytes, size_t n,
@@ -259,6 +287,7 @@ static void send_frame(struct cluster *c, uint32_t from, uint32_t to,
     struct wire *w = wire_of(c, from, to);
 
     link_send(&w->link, bytes);
+    keep(w, bytes, n);
     if (is_paced(c, from, to)) {
         manager_charge(&c->node[from].manager, stream, n, now_ns(c));
         manager_peer_sent(&w->peer, now_ns(c));
@@ -364,6 +393,64 @@ static void acknowledge(struct cluster *c, uint32_t from, uint32_t to)
         charge(c, node, n);
     }
     put_on_wire(c, from, to, bytes, n, false);
+}
+
+/* ---- connections that break ----------------------------------------------
+ */
+
+/* What is under way will not arrive. */
+static void break_wire(struct cluster *c, uint32_t from, uint32_t to)
+{
+    struct wire *w = wire_of(c, from, to);
+    double wait = rng_uniform(&c->rng) * (chance(c, 0.5) ? 1e-4 : 1e-2);
+
+    w->connection++;
+    w->is_broken = true;
+    w->drops = chance(c, 0.5);
+    w->back_at = c->now + wait;
+    w->breaks_left--;
+    c->out->breaks++;
+    timeline_put(&c->events, (struct event){.at = w->back_at,
+                                            .kind = COMES_BACK,
+                                            .from = from,
+                                            .to = to});
+}
+
+static void break_later(struct cluster *c, uint32_t from, uint32_t to)
+{
+    if (!wire_of(c, from, to)->breaks_left)
+        return;
+    timeline_put(&c->events,
+                 (struct event){.at = c->now + rng_uniform(&c->rng) * 5e-3,
+                                .kind = BREAKS,
+                                .from = from,
+                                .to = to});
+}
+
+/* Its frames go again, and its word of what has come. */
+static void come_back(struct cluster *c, uint32_t from, uint32_t to)
+{
+    struct wire *w = wire_of(c, from, to);
+    unsigned char bytes[ROOM];
+
+    w->is_broken = false;
+    for (uint64_t i = link_again(&w->link); i <= w->link.sent; i++) {
+        put_on_wire(c, from, to, w->kept[i % WINDOW_MAX],
+                    w->kept_bytes[i % WINDOW_MAX], false);
+        c->out->again++;
+    }
+    if (w->link.got)
+        put_on_wire(c, from, to, bytes, link_ack(&w->link, bytes, ROOM), false);
+    break_later(c, from, to);
+}
+
+/* Whether a good frame is refused since it came before, or before one that was
+ * lost: where connections break. */
+static bool is_out_of_turn(const struct wire *w, const struct link *back,
+                           const struct frame *f)
+{
+    return w->breaks && f->run == back->run &&
+           (f->kind == FRAME_ACK || f->sequence != back->got + 1);
 }
 
 static bool has_something(struct cluster *c, uint32_t from, uint32_t to)
@@ -1013,6 +1100,11 @@ static void drive(struct cluster *c)
     }
 }
 
+static bool is_at_end(const struct cluster *c)
+{
+    return !c->op_runs && !c->slice_runs;
+}
+
 /* ---- arrivals ------------------------------------------------------------ */
 
 /* A node's own shard has begun the slice: so does its cache. */
@@ -1062,13 +1154,19 @@ static void take_frame(struct cluster *c, struct sim_node *n,
 static void arrive(struct cluster *c, const struct event *e)
 {
     struct sim_node *n = &c->node[e->to];
+    struct wire *w = wire_of(c, e->from, e->to);
     struct link *back = &wire_of(c, e->to, e->from)->link;
     struct fault fault = {0};
     struct frame f;
     enum err err = frame_decode(e->frame, e->bytes, &f, &fault);
 
-    if (!err)
+    if (!err) {
         err = link_take(back, &f, &fault);
+        if (err && !e->bad && is_out_of_turn(w, back, &f)) {
+            c->out->passed_over++;
+            return;
+        }
+    }
     if (!err && f.kind == FRAME_ACK && is_paced(c, e->to, e->from))
         manager_peer_acked(&wire_of(c, e->to, e->from)->peer, f.through,
                            now_ns(c));
@@ -1109,8 +1207,18 @@ static void step(struct cluster *c)
     c->now = e.at;
     switch (e.kind) {
     case ARRIVES:
-        arrive(c, &e);
+        if (e.connection == wire_of(c, e.from, e.to)->connection)
+            arrive(c, &e);
+        else
+            c->out->lost++;
         mem_free(e.frame);
+        break;
+    case BREAKS:
+        if (!is_at_end(c)) /* what nobody misses may stay away */
+            break_wire(c, e.from, e.to);
+        break;
+    case COMES_BACK:
+        come_back(c, e.from, e.to);
         break;
     case PUMP:
         wire_of(c, e.from, e.to)->pump_waits = false;
@@ -1225,7 +1333,7 @@ static void make_wire(struct cluster *c, uint32_t from, uint32_t to)
 
     /* Both sides of a pair have the same window. */
     link_init(&w->link, c->run, from, to,
-              1 + (uint32_t)(rng_mix(c->seed, pair) % 16));
+              1 + (uint32_t)(rng_mix(c->seed, pair) % WINDOW_MAX));
     manager_peer_init(&w->peer, w->link.window, 0);
     if (c->budget > 0)
         link_ack_every(&w->link, MANAGER_ACK_EVERY);
@@ -1239,6 +1347,9 @@ static void make_wire(struct cluster *c, uint32_t from, uint32_t to)
     } else if (from != to && c->budget > 0 && chance(c, 0.05)) {
         w->bytes_s = 2e3; /* far less than the budget */
     }
+    w->breaks = from != to && !c->calm && rng_mix(c->seed, 29) % 3 == 0;
+    w->breaks_left = w->breaks ? (unsigned)below(c, BREAKS_MAX + 1) : 0;
+    break_later(c, from, to);
 }
 
 static unsigned some_nodes(struct cluster *c)
@@ -1326,16 +1437,14 @@ static void free_cluster(struct cluster *c)
         mem_free(n->worker);
         mem_free(n->updates);
     }
+    for (uint32_t i = 0; i < c->nodes * c->nodes; i++)
+        for (int k = 0; k < WINDOW_MAX; k++)
+            mem_free(c->wire[i].kept[k]);
     timeline_deinit(&c->events);
     oracle_deinit(&c->oracle);
     mem_free(c->node);
     mem_free(c->wire);
     mem_free(c->op.ok);
-}
-
-static bool is_at_end(const struct cluster *c)
-{
-    return !c->op_runs && !c->slice_runs;
 }
 
 void cluster_run(const struct cluster_options *opt, struct cluster_result *out)

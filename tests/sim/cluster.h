@@ -4,10 +4,15 @@
  * Everything that is not simulated on purpose is the code that will run:
  * ps/nodes/shard.h on tests/sim/shard_store.h, ps/nodes/cache.h,
  * ps/nodes/link.h, ps/nodes/frame.h. Simulated are the wires (delay, bandwidth,
- * partitions that heal; order is kept and nothing is lost, as ZeroMQ promises),
- * the workers' programs (reads, updates, clocks of a table or of all, work of
- * any length), and the node that controls (forks, frees, slices). Frames are
- * replayed, damaged and sent by strangers besides. One seed decides everything.
+ * partitions that heal; order is kept and, in two thirds, nothing is lost, as
+ * ZeroMQ promises), the workers' programs (reads, updates, clocks of a table or
+ * of all, work of any length), and the node that controls (forks, frees,
+ * slices). Frames are replayed, damaged and sent by strangers besides. One seed
+ * decides everything.
+ *
+ * In a third of the clusters connections break, again and again: what is under
+ * way is lost, perhaps what is sent until it is there again, too. Then all that
+ * is not acknowledged is sent again, as ps/wire/comm_connect_io.c does it.
  *
  * In three quarters of the clusters workers fetch batches of rows besides,
  * mostly with so few reads allowed that they come to that bound.
@@ -49,6 +54,7 @@ struct cluster_result {
     uint64_t steps, frames, bytes, reads, waits, updates, pushes;
     uint64_t batches, batches_waited; /* begun; not there when waited for */
     uint64_t forks, forks_refused, slices, refused;
+    uint64_t breaks, lost, again, passed_over; /* connections; frames */
     struct staleness seen;
     uint64_t kept; /* sums that a shard's streams kept, the most */
     uint64_t early, pushed_early; /* rows that left before they had to */

@@ -36,6 +36,10 @@ static void add(struct cluster_result *sum, const struct cluster_result *r)
     sum->forks_refused += r->forks_refused;
     sum->slices += r->slices;
     sum->refused += r->refused;
+    sum->breaks += r->breaks;
+    sum->lost += r->lost;
+    sum->again += r->again;
+    sum->passed_over += r->passed_over;
     sum->early += r->early;
     sum->kept += r->kept;
     sum->pushed_early += r->pushed_early;
@@ -46,7 +50,7 @@ static void add(struct cluster_result *sum, const struct cluster_result *r)
 /* Whatever the seed makes of cluster, network and programs: reads are as fresh
  * as promised, sums and forks are those of a sequential run, nothing waits for
  * ever. SEED=n runs that one alone, SEEDS=n so many from
- * FIRST=n on. */
+ * FIRST=n on. Connections break, too. */
 static void cluster_keeps_its_promises(void **state)
 {
     uint64_t first = number_of("SEED", number_of("FIRST", 1));
@@ -76,6 +80,10 @@ static void cluster_keeps_its_promises(void **state)
     printf("%llu batches, %llu of them waited for\n",
            (unsigned long long)sum.batches,
            (unsigned long long)sum.batches_waited);
+    printf("%llu connections broke: %llu frames lost, %llu sent again, %llu "
+           "passed over\n",
+           (unsigned long long)sum.breaks, (unsigned long long)sum.lost,
+           (unsigned long long)sum.again, (unsigned long long)sum.passed_over);
     printf("with budgets: %llu rows left early, %llu pushed early, %llu times "
            "overused, %.3f s waited\n",
            (unsigned long long)sum.early, (unsigned long long)sum.pushed_early,
@@ -87,6 +95,7 @@ static void cluster_keeps_its_promises(void **state)
                 seeds < SEEDS_FOR_ALL);
     assert_true(sum.kept && sum.batches_waited);
     assert_true(sum.batches > sum.batches_waited);
+    assert_true(sum.breaks && sum.lost && sum.again && sum.passed_over);
     assert_true(sum.forks_refused || seeds < SEEDS_FOR_ALL); /* it happens */
 }
 

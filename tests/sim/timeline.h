@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum event_kind { ARRIVES, PUMP, WAKE, ROOM_AGAIN };
+enum event_kind { ARRIVES, PUMP, WAKE, ROOM_AGAIN, BREAKS, COMES_BACK };
 
 struct event {
     double at;
@@ -16,6 +16,7 @@ struct event {
     size_t bytes;
     unsigned char *frame; /* owned by whoever takes the event */
     bool bad;             /* to be refused */
+    unsigned connection;  /* that it is on its way over */
 };
 
 struct timeline {

@@ -263,7 +263,8 @@ bool engine_accused(const char *words, unsigned *node, char *out, size_t size)
             strncmp(at + end, after, sizeof(after) - 1) != 0)
             continue;
         *node = n;
-        snprintf(out, size, "%.*s", (int)length_of_line(at), at);
+        /* In the log it stands between quotation marks. */
+        snprintf(out, size, "%.*s", (int)strcspn(at, "\"\n"), at);
         return true;
     }
     return false;

@@ -87,6 +87,28 @@ static void link_refuses_replays_and_gaps(void **state)
     assert_int_equal(link_take(&a, &ack, NULL), ERR_PROTO);
 }
 
+/* After a break all goes again that is not acknowledged, and is taken once:
+ * what came before is refused, what was lost on the way is not. */
+static void link_says_what_goes_again(void **state)
+{
+    struct frame frame[3], ack;
+    struct link a, b;
+
+    (void)state;
+    pair(&a, &b);
+    assert_true(link_again(&a) == a.sent + 1);
+    for (int i = 0; i < 3; i++)
+        frame[i] = one_frame(&a);
+    assert_int_equal(link_take(&b, &frame[0], NULL), ERR_OK);
+    ack = one_ack(&b);
+    assert_int_equal(link_take(&b, &frame[1], NULL), ERR_OK);
+    assert_int_equal(link_take(&a, &ack, NULL), ERR_OK);
+    assert_true(link_again(&a) == 2 && a.sent == 3);
+    assert_int_equal(link_take(&b, &frame[1], NULL), ERR_PROTO);
+    assert_int_equal(link_take(&b, &frame[2], NULL), ERR_OK);
+    assert_true(b.got == 3);
+}
+
 /* An acknowledgement that was lost is made good by the next. */
 static void link_takes_what_a_lost_acknowledgement_said(void **state)
 {
@@ -130,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(link_window_closes_and_opens),
         cmocka_unit_test(link_refuses_replays_and_gaps),
+        cmocka_unit_test(link_says_what_goes_again),
         cmocka_unit_test(link_takes_what_a_lost_acknowledgement_said),
         cmocka_unit_test(link_refuses_the_foreign),
     };

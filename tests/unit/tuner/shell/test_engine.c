@@ -151,9 +151,13 @@ static void engine_accused_is_named(void **state)
                                &n, out, sizeof(out)));
     assert_int_equal(n, 12);
     assert_string_equal(out, "node 12 is gone: it closed the connection");
+    assert_true(engine_accused("x warn nodes_broken node=0 reason=\"node 2 is "
+                               "gone: it closed the connection\"\n",
+                               &n, out, sizeof(out)));
+    assert_string_equal(out, "node 2 is gone: it closed the connection");
     assert_false(engine_accused("node 3 has other tables\n", &n, out, 64));
     assert_false(engine_accused("", &n, out, sizeof(out)));
-    assert_int_equal(n, 12);
+    assert_int_equal(n, 2);
 }
 
 int main(void)
