@@ -34,7 +34,7 @@ const struct shape run_shapes[] = {
     {"metric", "name:s higher_is_better:b"},
     {"epoch_brief", "epoch:i loss:n metric:n? clock:i setting:o ended_at:t?"},
     {"branch_counts", "total:i live:i"},
-    {"tuning", "strategy:s? searcher:s? searches:i trials:i failed:i "
+    {"tuning", "strategy:s? searcher:s? searches:i anew:i trials:i failed:i "
                "failed_reason:s? clocks:i seconds:n waiting_seconds:n? "
                "warm_start:s? searcher_failed:s?"},
     {"model_info", "epoch:i loss:n metric:n? bytes:i"},
@@ -243,18 +243,19 @@ static json_t *job_to_json(const struct run_copy *c)
 
 static json_t *tuning_to_json(const struct run_copy *c)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:o, s:o}",
-                     "strategy", value_text_or_null(c->run.strategy),
-                     "searcher", value_text_or_null(c->run.searcher),
-                     "searches", (json_int_t)c->searches, "trials",
-                     (json_int_t)c->trials, "failed",
-                     (json_int_t)c->tuning.failed, "failed_reason",
-                     value_text_or_null(c->tuning.failed_reason), "clocks",
-                     (json_int_t)c->tuning.clocks, "seconds",
-                     value_number(c->tuning.seconds), "waiting_seconds",
-                     c->finished ? value_number(c->end.waiting_s) : json_null(),
-                     "warm_start", value_text_or_null(c->warm_start),
-                     "searcher_failed", value_text_or_null(c->searcher_failed));
+    return json_pack(
+        "{s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:o,"
+        " s:o}",
+        "strategy", value_text_or_null(c->run.strategy), "searcher",
+        value_text_or_null(c->run.searcher), "searches",
+        (json_int_t)c->searches, "anew", (json_int_t)c->tuning.anew, "trials",
+        (json_int_t)c->trials, "failed", (json_int_t)c->tuning.failed,
+        "failed_reason", value_text_or_null(c->tuning.failed_reason), "clocks",
+        (json_int_t)c->tuning.clocks, "seconds",
+        value_number(c->tuning.seconds), "waiting_seconds",
+        c->finished ? value_number(c->end.waiting_s) : json_null(),
+        "warm_start", value_text_or_null(c->warm_start), "searcher_failed",
+        value_text_or_null(c->searcher_failed));
 }
 
 static json_t *model_to_json(const struct run_copy *c)

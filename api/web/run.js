@@ -162,7 +162,8 @@ function figures() {
     of.time.set(duration(runSeconds(run)),
       left === null ? run.reason ? "ended: " + run.reason.replaceAll("_", " ") : "" : "at most " + duration(left) + " left");
     of.tuning.set(count(run.tuning.trials, "trial"), run.tuning.searches > 0
-      ? tuningCost(run) + " in " + count(run.tuning.searches, "search", "searches") + waited(searches) : "");
+      ? tuningCost(run) + " in " + count(run.tuning.searches, "search", "searches") +
+        (run.tuning.anew > 0 ? ", " + short(run.tuning.anew) + " of them given up and begun anew by a resume" : "") + waited(searches) : "");
   }
   return {root, update};
 }

@@ -58,8 +58,8 @@ static const char schema[] =
     "}}";
 /* clang-format on */
 
-static const char *const tunables[] = {"learning_rate", "momentum",
-                                       "batch_size", "staleness", NULL};
+static const char *const tunables[] = {
+    "learning_rate", "momentum", "batch_size", "staleness", "warmup", NULL};
 
 /* ---- opening ------------------------------------------------------------- */
 

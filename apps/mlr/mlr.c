@@ -36,7 +36,7 @@ static const char schema[] =
 
 static const char *const tunables[] = {
     "learning_rate", "momentum",    "batch_size", "staleness",
-    "weight_decay",  "update_rule", NULL};
+    "weight_decay",  "update_rule", "warmup",     NULL};
 
 /* ---- data ---------------------------------------------------------------- */
 

@@ -59,8 +59,9 @@ static const char schema[] =
 /* clang-format on */
 
 static const char *const tunables[] = {
-    "learning_rate",   "momentum",  "batch_size",   "staleness",   "dropout",
-    "label_smoothing", "clip_norm", "weight_decay", "update_rule", NULL};
+    "learning_rate", "momentum",        "batch_size", "staleness",
+    "dropout",       "label_smoothing", "clip_norm",  "weight_decay",
+    "update_rule",   "warmup",          NULL};
 
 void nn_check_settings(const json_t *settings, const char *pointer,
                        struct problems *problems)

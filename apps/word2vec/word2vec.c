@@ -68,7 +68,8 @@ static const char schema[] =
     "}}";
 /* clang-format on */
 
-static const char *const tunables[] = {"learning_rate", "staleness", NULL};
+static const char *const tunables[] = {"learning_rate", "staleness", "warmup",
+                                       NULL};
 
 /* ---- tables -------------------------------------------------------------- */
 

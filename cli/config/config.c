@@ -302,6 +302,7 @@ static enum err read_tunables(struct config_parse *p)
         .batch_clocks = has_batch_clocks(c),
         .is_loop = is_loop(c),
         .program = config_is_program(c),
+        .all = p->all_tunables,
         .known = config_schemas_tunables(p->env->schemas)};
     enum err err = tunables_space(&context, json_at(p->root, "/tunables"),
                                   &c->space, p->problems);
@@ -388,14 +389,17 @@ static enum err load_text(struct config_parse *p, const char *text, size_t len)
     return ERR_INVAL;
 }
 
-/* "auto" is what holds where nothing is listed. */
-static void forget_auto(struct config_parse *p)
+/* "auto" lists nothing; what that comes to is in the run's own configuration.
+ */
+static void take_auto(struct config_parse *p)
 {
     const json_t *tunables = json_object_get(p->root, "tunables");
 
     if (json_is_string(tunables) &&
-        strcmp(json_string_value(tunables), "auto") == 0)
+        strcmp(json_string_value(tunables), "auto") == 0) {
+        p->all_tunables = true;
         json_object_del(p->root, "tunables");
+    }
 }
 
 /* They are a service's: no run decides on others. */
@@ -427,7 +431,7 @@ static enum err parse_all(struct config_parse *p,
     p->c->given = json_copied(p->root);
     if (!p->c->given)
         return ERR_NOMEM;
-    forget_auto(p);
+    take_auto(p);
     p->searcher_given = json_at(p->root, "/tuner/searcher") != NULL;
     p->ps_given = json_at(p->root, "/ps") != NULL;
     err = complete(p);

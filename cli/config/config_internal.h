@@ -13,6 +13,7 @@ struct config_parse {
     json_t *schema; /* owned: of the table */
     struct run_config *c;
     struct problems *problems;
+    bool all_tunables;             /* "auto" */
     bool searcher_given, ps_given; /* by the user, not by `complete` */
 };
 

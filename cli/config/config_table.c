@@ -145,8 +145,10 @@ static const struct config_field fields[] = {
     {.path = "tunables",
      .type = CONFIG_ANY,
      .schema = "{\"anyOf\": [{\"type\": \"object\"}, {\"enum\": [\"auto\"]}]}",
-     .help = "what is tuned, by name; auto, or unless given: the app's known "
-             "ones, over their own ranges"},
+     .help = "what is tuned, by name; unless given: learning rate, momentum, "
+             "batch size and staleness, those that can act; auto: all known "
+             "ones that can, weight decay, update rule, warm-up and more "
+             "included, over their own ranges"},
     {.path = "tuner.strategy",
      .type = CONFIG_STRING,
      .help = "what to do with branches; mltuner unless given"},

@@ -79,6 +79,10 @@ static const struct known known[] = {
      NULL, 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
      "update rule of the tables; ps.update_rule, which it starts from, if not "
      "listed"},
+    {"warmup", "{\"type\": \"float\", \"min\": 0, \"max\": 5, \"default\": 1}",
+     NULL, 0, 1e6, false, false, YIELDS_TO_PROGRAMS,
+     "epochs at the run's beginning over which the learning rate rises; 0 if "
+     "not listed"},
 };
 enum { KNOWN = sizeof(known) / sizeof(*known), REASON_MAX = 128 };
 
@@ -358,7 +362,47 @@ static bool is_implied(const struct tunables_context *c, const struct known *k,
 
     if (c->program)
         return search && k->of_programs;
-    return c->app && k->plain && !cannot_act(c, k->name, reason);
+    return c->app && (k->plain || (search && c->all)) &&
+           !cannot_act(c, k->name, reason);
+}
+
+/* Whether update_rule, listed, is the rule of the run's tables. */
+static bool chooses_rule(const struct tunables_context *c)
+{
+    return !c->program && uses(c->app, "update_rule") &&
+           uses(c->update_rule, "update_rule");
+}
+
+/* The rules that a run searches where nobody says which: those known, and the
+ * one that the run would have. Owned by the caller; NULL: out of memory. */
+static json_t *all_rules(const struct tunables_context *c, const json_t *entry)
+{
+    json_t *o = json_copied(entry), *values = json_object_get(o, "values");
+    json_t *own = json_string(c->update_rule ? c->update_rule->name : "sgd");
+    bool there = false;
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(values, i, one)
+    {
+        there |= json_equal(one, own);
+    }
+    if (!o || !own || (!there && json_array_append(values, own)) ||
+        json_object_set(o, "default", own)) {
+        json_decref(o);
+        o = NULL;
+    }
+    json_decref(own);
+    return o;
+}
+
+static json_t *unlisted(const struct tunables_context *c, size_t i, bool search)
+{
+    if (!search)
+        return json_incref(c->known->plain[i]);
+    if (strcmp(known[i].name, "update_rule") == 0)
+        return all_rules(c, c->known->entry[i]);
+    return json_incref(c->known->entry[i]);
 }
 
 /* Adds to @all the known names that can act and are not there: to be searched
@@ -366,11 +410,16 @@ static bool is_implied(const struct tunables_context *c, const struct known *k,
 static enum err add_unlisted(const struct tunables_context *c, bool search,
                              json_t *all)
 {
+    struct tunables_context whole = *c;
+
+    for (size_t i = 0; i < KNOWN; i++)
+        if (search && c->all && chooses_rule(c) &&
+            strcmp(known[i].name, "update_rule") == 0)
+            whole.rules = c->known->entry[i]; /* under which momentum acts */
     for (size_t i = 0; i < KNOWN; i++) {
-        if (has(all, known[i].name) || !is_implied(c, &known[i], search))
+        if (has(all, known[i].name) || !is_implied(&whole, &known[i], search))
             continue;
-        if (json_object_set(all, known[i].name,
-                            search ? c->known->entry[i] : c->known->plain[i]) !=
+        if (json_object_set_new(all, known[i].name, unlisted(c, i, search)) !=
             0)
             return ERR_NOMEM;
     }
@@ -537,13 +586,6 @@ static void pin_idle(const struct tunables_context *c, const json_t *tunables,
             "true would search it all the same)",
             reason);
     }
-}
-
-/* Whether update_rule, listed, is the rule of the run's tables. */
-static bool chooses_rule(const struct tunables_context *c)
-{
-    return !c->program && uses(c->app, "update_rule") &&
-           uses(c->update_rule, "update_rule");
 }
 
 /* The space, where c->known is there. */

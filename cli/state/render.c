@@ -432,6 +432,11 @@ static void render_time(const json_t *run, FILE *out)
             searches, searches == 1 ? "" : "es",
             count_at(run, "/tuning/trials"), spent,
             whole > 0 ? 100 * fmin(tuning / whole, 1) : 0);
+    if (count_at(run, "/tuning/anew") > 0)
+        put(out,
+            "          %lld of these searches given up and begun anew by "
+            "a resume\n",
+            count_at(run, "/tuning/anew"));
     if (count_at(run, "/tuning/failed") > 0)
         put(out, "failed    %lld of these trials, the latest since: %s\n",
             count_at(run, "/tuning/failed"),

@@ -1,6 +1,7 @@
 /* Slices: clocks of one branch, run by all workers. */
 #include "base/mem.h"
 #include "ps/node/host_internal_io.h"
+#include "ps/server/view.h"
 
 #include <assert.h>
 #include <math.h>
@@ -24,7 +25,7 @@ double mlt_tunable(const struct mlt_worker *w, const char *name,
     const struct host_lane *l = ps_worker_user(w);
 
     if (l && strcmp(name, "learning_rate") == 0)
-        return l->host->setting.learning_rate;
+        return l->host->setting.learning_rate * ps_worker_warmth(w);
     return l ? node_setting_own(&l->host->setting, name, fallback) : fallback;
 }
 
@@ -207,6 +208,19 @@ static enum err apply_setting(struct host *h, const struct host_slice *s,
     return err ? fault_set(f, err, "setting: %s", err_text(err)) : ERR_OK;
 }
 
+/* Warm-up goes by the clocks that the branch has run since the run's beginning,
+ * those of its ancestors included, which its cursor counts: so a fork goes on
+ * where its parent was, and a snapshot needs no more than it has. */
+static void set_warmup(struct host *h)
+{
+    const struct cursor *at = (const void *)view_row(
+        view_of_worker(ps_worker(h->ps, 0), h->cursor), 0);
+    uint64_t clocks =
+        order_clocks(&h->facts.order, h->setting.warmup, h->setting.batch_size);
+
+    ps_set_warmup(h->ps, clocks, (uint64_t)at->clock);
+}
+
 enum err host_slice_begin(struct host *h, const struct host_slice *s,
                           struct fault *f)
 {
@@ -239,6 +253,8 @@ enum err host_slice_begin(struct host *h, const struct host_slice *s,
         err = slice_begin(h->slice, s->count, s->report_every, h->barrier);
     if (!err)
         err = ps_activate(h->ps, s->branch);
+    if (!err)
+        set_warmup(h);
     if (!err)
         err = ps_run_begin(h->ps, slice_work, h);
     return err ? fault_set(f, err, "branch %u: %s", s->branch, err_text(err))

@@ -86,6 +86,12 @@ static enum err set_value(struct node_setting *s, const char *name,
         if (!json_is_string(value))
             return fault_set(f, ERR_INVAL, "update_rule: expected a name");
         return rule_choice(json_string_value(value), &s->rule, f);
+    } else if (strcmp(name, "warmup") == 0) {
+        if (!json_is_number(value) || !(x >= 0 && x <= SETTING_WARMUP_MAX))
+            return fault_set(f, ERR_INVAL,
+                             "warmup: expected a number from 0 to %d",
+                             SETTING_WARMUP_MAX);
+        s->warmup = is_listed(app, name) ? x : 0;
     } else if (strcmp(name, "staleness") == 0) {
         if (!whole(value, 0, PS_STALENESS_MAX, &x))
             return fault_set(f, ERR_INVAL,
@@ -123,9 +129,9 @@ static enum err set_value(struct node_setting *s, const char *name,
 static bool is_known(const char *name)
 {
     static const char *const known[] = {
-        "learning_rate", "momentum",       "staleness",
-        "batch_size",    "bandwidth_mbps", "k",
-        "weight_decay",  "update_rule",    NULL};
+        "learning_rate",  "momentum", "staleness",    "batch_size",
+        "bandwidth_mbps", "k",        "weight_decay", "update_rule",
+        "warmup",         NULL};
 
     return is_listed(known, name);
 }

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SETTING_BATCH_MAX = 1 << 30 };
+enum { SETTING_BATCH_MAX = 1 << 30, SETTING_WARMUP_MAX = 1000000 };
 
 struct node_setting {
     double learning_rate; /* finite, >= 0; default 0.01 */
@@ -21,6 +21,9 @@ struct node_setting {
     double weight_decay;  /* finite, >= 0; default 0; 0 where the application
                            * does not list it */
     uint32_t rule;        /* rule_choice; default 0: the run's */
+    double warmup;        /* epochs from the beginning over which the learning
+                           * rate rises; 0 .. SETTING_WARMUP_MAX; default 0; 0 where
+                           * the application does not list it */
     unsigned staleness;   /* clocks; default 0 */
     unsigned barrier_k;   /* workers; default 0: as ps.consistency says */
     uint64_t batch_size;  /* samples a worker and clock; default 64 */

@@ -3,6 +3,7 @@
 #include "base/rng.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* Parts of the seed, so that what is derived from it is unrelated. */
 enum { SEED_EPOCH = 1, SEED_CLOCK = 2 };
@@ -75,6 +76,18 @@ void order_clock_at(const struct order *o, const struct cursor *at,
         epoch_order(o, out->epoch, o->parts, &perm);
         out->part = perm_at(&perm, position);
     }
+}
+
+uint64_t order_clocks(const struct order *o, double epochs, uint64_t batch)
+{
+    uint64_t most =
+        batch > o->samples / o->workers ? o->samples : batch * o->workers;
+    uint64_t each = o->parts ? o->parts : (o->samples + most - 1) / most;
+    double n = ceil(epochs * (double)each);
+    double end = (double)((UINT64_C(1) << ORDER_WHOLE_MAX_BITS) - 1);
+
+    assert(epochs >= 0 && batch > 0);
+    return (uint64_t)(n < end ? n : end);
 }
 
 void order_testing(const struct order *o, const struct cursor *at,

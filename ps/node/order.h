@@ -76,6 +76,9 @@ void order_samples(const struct order *o, uint64_t epoch, uint64_t first,
  * the room that order_samples needs. */
 uint64_t order_share_max(const struct order *o, uint64_t batch);
 
+/* Clocks that @epochs of batches of @batch take, rounded up; @epochs >= 0. */
+uint64_t order_clocks(const struct order *o, double epochs, uint64_t batch);
+
 /* Seed of one worker's clock number @clock of a branch. */
 uint64_t order_clock_seed(const struct order *o, uint64_t clock,
                           unsigned index);

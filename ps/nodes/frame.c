@@ -40,7 +40,7 @@ struct field {
 #define WORDS (1u << FRAME_I32 | NUMBERS)
 #define TOTALS (1u << FRAME_F64 | NUMBERS)
 
-enum { FIELDS_MAX = 9 };
+enum { FIELDS_MAX = 11 };
 
 static const struct kind {
     const char *name;
@@ -77,7 +77,8 @@ static const struct kind {
                      0,
                      {FIELD(op), FIELD(branch), FIELD(clock), FIELD(staleness),
                       FIELD(learning_rate), FIELD(momentum), FIELD(quorum),
-                      FIELD(weight_decay), FIELD(rule)}},
+                      FIELD(weight_decay), FIELD(rule), FIELD(warmup),
+                      FIELD(warmed)}},
     [FRAME_DONE] = {"done", 0, {FIELD(op), FIELD(code)}},
     [FRAME_FITS] = {"fits", 0, {FIELD(fits)}},
     [FRAME_CUT] = {"cut", 0, {{0, 0}}},

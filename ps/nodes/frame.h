@@ -25,9 +25,9 @@
 #include <stdint.h>
 
 enum {
-    FRAME_VERSION = 8,
+    FRAME_VERSION = 9,
     FRAME_HEADER_BYTES = 40,
-    FRAME_FIXED_BYTES_MAX = FRAME_HEADER_BYTES + 56,
+    FRAME_FIXED_BYTES_MAX = FRAME_HEADER_BYTES + 72,
     FRAME_BYTES_MAX = 64 << 20
 };
 
@@ -49,7 +49,7 @@ enum frame_kind {
     FRAME_FORK,      /* op, branch, parent, type */
     FRAME_FREE,      /* op, branch */
     FRAME_BEGIN,     /* op, branch, clock, staleness, quorum, rate, momentum,
-                      * weight decay, rule */
+                      * weight decay, rule, warm-up */
     FRAME_DONE,      /* op, code */
     FRAME_FITS,      /* fits: complete branches that its memory holds */
     FRAME_CUT,       /* end the slice soon */
@@ -97,6 +97,7 @@ enum {
 
 #define FRAME_ALL_TABLES UINT32_MAX
 #define FRAME_NO_WORKER UINT32_MAX
+#define FRAME_WARMUP_END (UINT64_C(1) << 53) /* warmup and warmed are below */
 
 struct frame {
     enum frame_kind kind;
@@ -121,9 +122,10 @@ struct frame {
     uint32_t staleness;
     uint32_t quorum; /* k of the model barrier, in place of its rule's; 0 */
     double learning_rate, momentum, weight_decay;
-    uint32_t rule;   /* rule_params.rule */
-    uint32_t code;   /* enum err */
-    uint64_t clocks; /* of a slice */
+    uint32_t rule;           /* rule_params.rule */
+    uint64_t warmup, warmed; /* rule_params.warmup, .warmed */
+    uint32_t code;           /* enum err */
+    uint64_t clocks;         /* of a slice */
     uint32_t fits;
 
     /* Records. Of a decoded frame borrowed from its bytes. */

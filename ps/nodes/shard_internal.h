@@ -107,8 +107,10 @@ struct shard {
     bool running;   /* begun, and not all workers have drained */
     bool writable;
     unsigned staleness;
-    struct barrier_rule rule; /* opt.rule with the slice's own k */
-    struct rule_params params;
+    struct barrier_rule rule;  /* opt.rule with the slice's own k */
+    struct rule_params params; /* as the slice began */
+    struct rule_params now;    /* of the clock of what is applied: warm-up */
+    int64_t begun;             /* the slice's first clock */
 
     struct shard_done done[SHARD_OPS_MAX]; /* answers not sent yet */
     uint32_t dones;

@@ -48,7 +48,7 @@ void shard_apply_batch(struct shard *s, uint32_t table, size_t n,
     if (s->early)
         shard_early_before(s, table, n, row);
     s->opt.rows->apply(s->opt.rows_self, table, n, row, sum,
-                       t->revision ? seen : NULL, &s->params);
+                       t->revision ? seen : NULL, &s->now);
     for (size_t i = 0; i < n; i++)
         rowset_add(&t->changed, row[i] - t->first);
     if (s->early)
@@ -101,6 +101,14 @@ static void apply_clock(struct shard *s, uint32_t table)
     rowset_clear(&t->changed);
 }
 
+/* What is applied from now on was computed in clock @clock. (A table's own
+ * clock is that of all, or the next one where it was ended early.) */
+static void enter_clock(struct shard *s, int64_t clock)
+{
+    assert(clock >= s->begun);
+    s->now = rule_params_at(&s->params, (uint64_t)(clock - s->begun));
+}
+
 static void move_clock(struct shard *s, uint32_t table)
 {
     struct shard_table *t = &s->table[table];
@@ -108,10 +116,12 @@ static void move_clock(struct shard *s, uint32_t table)
 
     assert(clock >= t->clock);
     if (clock == t->clock) {
+        enter_clock(s, clock);
         if (t->shared)
             shard_sums_advance(s, table);
         return;
     }
+    enter_clock(s, clock - 1);
     t->clock = clock;
     if (t->shared)
         apply_clock(s, table);
@@ -243,9 +253,11 @@ static enum err take_update(struct shard *s, const struct frame *f,
         return err;
     s->node[f->from].updates++;
     if (s->opt.consistency->barrier) {
+        enter_clock(s, s->table[f->table].clock);
         shard_sums_keep(s, f);
         return ERR_OK;
     }
+    enter_clock(s, f->clock);
     apply_now(s, f);
     s->node[f->from].applied_due |=
         own_sums_are_kept(s->table[f->table].t, false);
@@ -360,6 +372,9 @@ static void begin_slice(struct shard *s, const struct frame *f, bool writable)
     s->params.momentum = (float)f->momentum;
     s->params.weight_decay = (float)f->weight_decay;
     s->params.rule = f->rule;
+    s->params.warmup = f->warmup;
+    s->params.warmed = f->warmed;
+    s->begun = f->clock;
     for (uint32_t i = 0; i < s->workers; i++) {
         struct shard_worker *w = &s->worker[i];
 
@@ -405,6 +420,8 @@ static enum err check_begin(const struct shard *s, const struct frame *f,
         return refuse(fault, f, "of a weight decay that is none");
     if (!rule_is_choice(f->rule))
         return refuse(fault, f, "of an update rule that is none");
+    if (f->warmup >= FRAME_WARMUP_END || f->warmed >= FRAME_WARMUP_END)
+        return refuse(fault, f, "of a warm-up that is none");
     return ERR_OK;
 }
 

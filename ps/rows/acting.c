@@ -61,6 +61,7 @@ static const struct condition {
 } conditions[] = {
     {"learning_rate", rate, false, false},
     {"momentum", momentum, false, false},
+    {"warmup", rate, false, false},
     {"weight_decay", decay, false, false},
     {"update_rule", choice, false, false},
     {"batch_size", batch, false, false},

@@ -3,6 +3,7 @@
  * for what it tells the tuner, the command line for what it warns of.
  *
  *   learning_rate   an update rule that uses one, or an application that does
+ *   warmup          the same
  *   momentum        an update rule that uses it
  *   weight_decay    an update rule that uses a learning rate
  *   update_rule     a rule that others can take the place of: none of the

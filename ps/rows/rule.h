@@ -26,7 +26,25 @@ struct rule_params {
     float momentum;      /* 0 <= m < 1 */
     float weight_decay;  /* >= 0 */
     uint32_t rule;       /* of tables with rule "any": rule_choice */
+
+    /* Warm-up: the rate rises over so many clocks, of which as many were run
+     * before the first that is meant (rule_params_at). No rule looks here. */
+    uint64_t warmup, warmed; /* 0: it does not; below 2^53 */
 };
+
+/* What acts in clock @clock, from 0, of those that @p is for: with warm-up the
+ * learning rate times (warmed + clock + 1) / warmup, until that is 1 (Goyal et
+ * al. 2017, section 2.2; they begin at the rate of one worker). */
+static inline struct rule_params rule_params_at(const struct rule_params *p,
+                                                uint64_t clock)
+{
+    struct rule_params at = *p;
+    uint64_t n = p->warmed + clock + 1;
+
+    if (n < p->warmup)
+        at.learning_rate *= (float)((double)n / (double)p->warmup);
+    return at;
+}
 
 /* Rows of one table and the update of each. A row may occur twice: rows are
  * worked on in order. No row overlaps a sum. */

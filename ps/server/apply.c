@@ -14,11 +14,12 @@ struct pending {
     struct rule_batch batch;
 };
 
-static void pending_init(struct pending *p, const struct mlt_ps *ps,
+/* Of the clock that @w ends: all whose sums it applies are in that one. */
+static void pending_init(struct pending *p, const struct mlt_worker *w,
                          const struct table *t)
 {
-    p->batch = (struct rule_batch){0,       p->row,   p->sum,     t->width,
-                                   t->type, t->slots, ps->params, NULL};
+    p->batch = (struct rule_batch){0,       p->row,   p->sum,       t->width,
+                                   t->type, t->slots, ps_params(w), NULL};
 }
 
 static void pending_flush(struct pending *p, const struct table *t)
@@ -42,7 +43,7 @@ void apply_own_part(struct mlt_worker *w, mlt_table table)
     assert(v->updates);
     for (unsigned i = 0; i < workers; i++)
         buffer[i] = &ps->shape.worker[i].view[table].update;
-    pending_init(&p, ps, v->table);
+    pending_init(&p, w, v->table);
     update_walk_init(&walk, v->first, v->first + v->count);
     while (update_walk_next(&walk, buffer, workers, &row)) {
         p.row[p.batch.n] = view_write(w, v, row, &w->counters);
@@ -86,7 +87,7 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table)
     struct pending p;
 
     assert(mine->updates);
-    pending_init(&p, ps, t);
+    pending_init(&p, w, t);
     p.batch.seen = p.seen;
     for (unsigned i = 0; i < ps->shape.workers; i++) {
         struct mlt_worker *shard =

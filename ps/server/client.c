@@ -349,8 +349,8 @@ static void apply_at_once(struct mlt_worker *w, struct worker_view *v, size_t n,
     const struct table *t = v->table;
 
     for (size_t done = 0; done < n; done += RULE_ROW_BATCH) {
-        struct rule_batch b = {0,       row,      sum,           t->width,
-                               t->type, t->slots, w->ps->params, NULL};
+        struct rule_batch b = {0,       row,      sum,          t->width,
+                               t->type, t->slots, ps_params(w), NULL};
         size_t left = n - done;
         size_t now = left < RULE_ROW_BATCH ? left : RULE_ROW_BATCH;
 
@@ -464,7 +464,7 @@ void mlt_step_rows(struct mlt_worker *w, mlt_table table, size_t n,
                                t->width,
                                t->type,
                                t->slots,
-                               w->ps->params,
+                               ps_params(w),
                                NULL};
 
         for (size_t i = 0; i < b.n; i++)
@@ -501,7 +501,7 @@ void mlt_step_rows_mix(struct mlt_worker *w, mlt_table table,
                                t->width,
                                t->type,
                                t->slots,
-                               w->ps->params,
+                               ps_params(w),
                                NULL};
         struct rule_mix m = {mix->own, mix->scale + done, mix->with + done};
 
@@ -555,8 +555,8 @@ void mlt_step_rows_cross(struct mlt_worker *w, const struct mlt_cross *c,
 {
     const struct table *t = cross_table(w, c->table[0]);
     const struct table *other = cross_table(w, c->table[1]);
-    struct rule_batch b = {c->n,    c->rows[0], NULL,          t->width,
-                           t->type, t->slots,   w->ps->params, NULL};
+    struct rule_batch b = {c->n,    c->rows[0], NULL,         t->width,
+                           t->type, t->slots,   ps_params(w), NULL};
     struct rule_cross m = {c->own, c->scale, c->rows[1]};
 
     if (t->width != other->width)

@@ -77,4 +77,10 @@ static inline struct store *ps_store(const struct mlt_ps *ps, unsigned index)
     return ps->shape.worker[index].store;
 }
 
+/* What acts in the clock that @w is in. */
+static inline struct rule_params ps_params(const struct mlt_worker *w)
+{
+    return rule_params_at(&w->ps->params, w->clocks);
+}
+
 #endif

@@ -348,7 +348,7 @@ static enum err apply(struct mlt_worker *w, mlt_table table)
                              .type = table_value_type(t),
                              .width = table_width(t),
                              .slots = table_slots(t),
-                             .params = w->ps->params,
+                             .params = ps_params(w),
                              .undecayed = table_undecayed(t),
                              .n = table_rows(t),
                              .rows = {.base = hold(d, table),

@@ -56,6 +56,14 @@ enum err ps_set_momentum(struct mlt_ps *ps, double momentum);
 enum err ps_set_weight_decay(struct mlt_ps *ps, double decay);
 /* @rule: rule_choice. Errors: ERR_INVAL. */
 enum err ps_set_rule(struct mlt_ps *ps, uint32_t rule);
+/* In the next run and those after it the learning rate rises, from clock to
+ * clock, over @clocks clocks (0: it does not) of which @done were run before
+ * that run: rule_params_at, with the run's own clocks counted from 0. What is
+ * done within a clock has that clock's rate, whenever it is applied. Both are
+ * below 2^53. */
+void ps_set_warmup(struct mlt_ps *ps, uint64_t clocks, uint64_t done);
+/* What the learning rate is multiplied with in the clock that @w is in. */
+double ps_worker_warmth(const struct mlt_worker *w);
 enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
 /* Of the model barrier: @k workers must have come, whatever its rule says of
  * how many; more than there are: all. 0: as the rule says. Errors: ERR_INVAL

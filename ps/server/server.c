@@ -204,6 +204,13 @@ enum err ps_set_weight_decay(struct mlt_ps *ps, double decay)
     return ERR_OK;
 }
 
+void ps_set_warmup(struct mlt_ps *ps, uint64_t clocks, uint64_t done)
+{
+    assert(clocks < UINT64_C(1) << 53 && done < UINT64_C(1) << 53);
+    ps->params.warmup = clocks;
+    ps->params.warmed = done;
+}
+
 enum err ps_set_rule(struct mlt_ps *ps, uint32_t rule)
 {
     if (!rule_is_choice(rule))
@@ -456,6 +463,15 @@ void ps_worker_set_user(struct mlt_worker *w, void *user)
 void *ps_worker_user(const struct mlt_worker *w)
 {
     return w->user;
+}
+
+double ps_worker_warmth(const struct mlt_worker *w)
+{
+    const struct rule_params one = {.learning_rate = 1,
+                                    .warmup = w->ps->params.warmup,
+                                    .warmed = w->ps->params.warmed};
+
+    return (double)rule_params_at(&one, w->clocks).learning_rate;
 }
 
 struct ps_counters ps_worker_counters(const struct mlt_worker *w)

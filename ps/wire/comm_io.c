@@ -625,7 +625,9 @@ static enum err comm_begin(struct peers *p, const struct peers_run *run)
                       .learning_rate = (double)run->params.learning_rate,
                       .momentum = (double)run->params.momentum,
                       .weight_decay = (double)run->params.weight_decay,
-                      .rule = run->params.rule};
+                      .rule = run->params.rule,
+                      .warmup = run->params.warmup,
+                      .warmed = run->params.warmed};
     struct fault fault = {0};
     enum err err;
 

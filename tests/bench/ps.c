@@ -217,7 +217,7 @@ static void visit_plain_rows(const struct visits *v)
                            v->width,
                            MLT_F32,
                            v->rule->slots(MLT_NO_MOMENTUM),
-                           {1e-3f, 0, 0, 0},
+                           {1e-3f, 0, 0, 0, 0, 0},
                            NULL};
 
     for (size_t i = 0; i < BATCH; i++)

@@ -284,3 +284,5 @@ class Contests(Case):
         self.assertEqual(done.result["tuning"]["searches"], 2)
         self.assertEqual(done.result["tuning"]["anew"], 1)
         self.assertIn("snapshot.trials: anew", done.err)
+        self.assertIn("1 of these searches given up and begun anew by a resume",
+                      self.mltune("show", run, "--state", state).out)

@@ -138,7 +138,7 @@ class NodeTest(Case):
         self.assertEqual(ready["workers"], 2)
         self.assertEqual(sorted(ready["tunables"]),
                          ["batch_size", "learning_rate", "momentum",
-                          "weight_decay"])
+                          "warmup", "weight_decay"])
         self.assertEqual(ready["metric"], "accuracy")
         self.assertIs(ready["metric_higher_better"], True)
         self.assertEqual(ready["loss_floor"], 0)

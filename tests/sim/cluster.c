@@ -930,6 +930,8 @@ static void plan_slice(struct cluster *c, uint32_t branch)
     f->momentum = chance(c, 0.5) ? 0.9 : 0;
     f->weight_decay = chance(c, 0.5) ? 0.25 : 0;
     f->rule = some_rule(c);
+    f->warmup = chance(c, 0.5) ? 1 + below(c, 2 * ORACLE_CLOCKS_MAX) : 0;
+    f->warmed = below(c, ORACLE_CLOCKS_MAX);
 }
 
 /* The next operation; none when the program has ended. */
@@ -1111,8 +1113,12 @@ static bool is_at_end(const struct cluster *c)
 static void begin_at(struct cluster *c, struct sim_node *n,
                      const struct frame *f)
 {
-    struct rule_params params = {(float)f->learning_rate, (float)f->momentum,
-                                 (float)f->weight_decay, f->rule};
+    struct rule_params params = {(float)f->learning_rate,
+                                 (float)f->momentum,
+                                 (float)f->weight_decay,
+                                 f->rule,
+                                 f->warmup,
+                                 f->warmed};
 
     if (c->oracle.base < f->clock) { /* the first to begin */
         oracle_begin(&c->oracle, f->branch, f->clock, f->staleness, params);

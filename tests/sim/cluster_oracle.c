@@ -179,6 +179,8 @@ static void learn_row(struct oracle *o, uint64_t row)
                                t->type, t->slots, o->params, NULL};
     uint32_t n = 1;
 
+    batch.params = rule_params_at(&o->params, (uint64_t)(o->applied - o->base));
+
     while (n < o->workers)
         n *= 2;
     if (sum_of(o, row, 0, n, sum))

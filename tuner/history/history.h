@@ -480,8 +480,10 @@ double history_waited(const struct history *h);
  * surviving lineage that ended in it. */
 struct history_tuning {
     double seconds;
-    uint64_t clocks;                     /* of the searches that are over */
-    uint64_t failed;                     /* trials */
+    uint64_t clocks; /* of the searches that are over */
+    uint64_t anew;   /* searches that a resume began anew, of those that are
+                      * remembered one by one */
+    uint64_t failed; /* trials */
     char failed_reason[RECORD_TEXT_MAX]; /* of the latest of these; "" */
 };
 struct history_tuning history_tuning(const struct history *h);

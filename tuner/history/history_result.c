@@ -116,6 +116,11 @@ static double open_search(const struct history *h,
     return seconds > 0 ? seconds : 0;
 }
 
+static bool given_up(const struct history_search *s)
+{
+    return s->ended && strcmp(s->end.reason, RUN_REASON_SEARCH_GIVEN_UP) == 0;
+}
+
 struct history_tuning history_tuning(const struct history *h)
 {
     struct history_tuning t = {
@@ -129,12 +134,14 @@ struct history_tuning history_tuning(const struct history *h)
 
         t.seconds += s.end.seconds;
         t.clocks += s.end.clocks;
+        t.anew += given_up(&s);
     }
     for (size_t i = 0; i < h->searches; i++) {
         const struct history_search *s = &h->search[i];
 
         t.seconds += s->ended ? s->end.seconds : open_search(h, s);
         t.clocks += s->ended ? s->end.clocks : 0;
+        t.anew += given_up(s);
     }
     memcpy(t.failed_reason, h->failed_reason, sizeof(t.failed_reason));
     return t;
@@ -189,17 +196,6 @@ static json_t *best_object(const struct history *h)
     return o;
 }
 
-/* Searches that a resume gave up, of those that are remembered one by one. */
-static uint64_t anew(const struct history *h)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < h->searches; i++)
-        n += h->search[i].ended &&
-             strcmp(h->search[i].end.reason, RUN_REASON_SEARCH_GIVEN_UP) == 0;
-    return n;
-}
-
 static json_t *tuning_object(const struct history *h)
 {
     const struct history_tuning t = history_tuning(h);
@@ -216,7 +212,7 @@ static json_t *tuning_object(const struct history *h)
             t.failed ? json_string(t.failed_reason) : json_null()) ||
         put_count(o, "clocks", t.clocks) ||
         put(o, "waiting_seconds", json_of_number(h->end.waiting_s)) ||
-        (anew(h) > 0 && put_count(o, "anew", anew(h))) ||
+        (t.anew > 0 && put_count(o, "anew", t.anew)) ||
         (h->searcher_failed[0] &&
          put(o, "searcher_failed", json_string(h->searcher_failed))) ||
         (h->warm_start[0] &&

@@ -9,8 +9,8 @@ enum { PACE_POOL_MAX = 256 }; /* trials that a median is taken over */
 /* These change the numbers that a clock computes with, not what it does. Some
  * are words that programs of users have for it. */
 static const char *const numbers_only[] = {
-    "learning_rate", "momentum", "weight_decay", "dropout",
-    "clip",          "clipping", "clip_norm",    "label_smoothing",
+    "learning_rate", "momentum",  "weight_decay",    "dropout", "clip",
+    "clipping",      "clip_norm", "label_smoothing", "warmup",
 };
 
 static bool changes_cost(const struct tunable *t)

@@ -174,16 +174,17 @@ static void glm_local_reaches_the_minimum(void **state)
     sparse_deinit(&s);
 }
 
-/* The learning rate acts under every solver; momentum and batch size only where
- * an update rule and mini-batches of clocks are. */
+/* The learning rate acts under every solver, its warm-up too; momentum and
+ * batch size only where an update rule and mini-batches of clocks are. */
 static void glm_tunes_what_its_solver_uses(void **state)
 {
     static const char *const solvers[] = {"saga", "svrg", "local"};
-    struct app_run r;
+    struct app_run r, warm, hand;
 
     (void)state;
     app_run_open(&r, &app_glm, 1, "{}", of_spec, "", 1u, "");
-    app_run_tunables(&r, "[\"learning_rate\", \"momentum\", \"batch_size\"]");
+    app_run_tunables(&r, "[\"learning_rate\", \"momentum\", \"batch_size\", "
+                         "\"warmup\"]");
     app_run_close(&r);
     for (size_t i = 0; i < sizeof(solvers) / sizeof(*solvers); i++) {
         char more[64];
@@ -191,8 +192,15 @@ static void glm_tunes_what_its_solver_uses(void **state)
         snprintf(more, sizeof(more), ", \"solver\": \"%s\"", solvers[i]);
         app_run_open(&r, &app_glm, 1, "{}", of_spec, more, 2u,
                      ", \"ps\": {\"consistency\": \"ssp\"}");
-        app_run_tunables(&r, "[\"learning_rate\", \"staleness\"]");
+        app_run_tunables(&r, "[\"learning_rate\", \"staleness\", \"warmup\"]");
         app_run_close(&r);
+        app_run_open(&warm, &app_glm, 1, "{\"learning_rate\": 0.125}", of_spec,
+                     more, 1u, "");
+        app_run_open(&hand, &app_glm, 1, "{\"learning_rate\": 0.125}", of_spec,
+                     more, 1u, "");
+        app_run_warms(&warm, &hand);
+        app_run_close(&warm);
+        app_run_close(&hand);
         app_run_refused(
             &app_glm, ERR_INVAL, "expected \"parts\"",
             "{\"app\": {\"name\": \"glm\", \"data\": \"" GLM_PLAIN_SPEC

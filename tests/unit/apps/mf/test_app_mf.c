@@ -48,6 +48,25 @@ static void mf_training_lowers_loss_and_rmse(void **state)
     }
 }
 
+/* The rate rises from clock to clock where rows step in place, too. */
+static void mf_rate_warms_up(void **state)
+{
+    static const char *const rules[] = {"adagrad", "sgd"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct app_run warm, hand;
+
+        app_run_open(&warm, &app_mf, 1, "{\"learning_rate\": 0.125}", small, 8u,
+                     1u, rules[i], "");
+        app_run_open(&hand, &app_mf, 1, "{\"learning_rate\": 0.125}", small, 8u,
+                     1u, rules[i], "");
+        app_run_warms(&warm, &hand);
+        app_run_close(&warm);
+        app_run_close(&hand);
+    }
+}
+
 static void write_levels(double mean)
 {
     FILE *train = fopen(scratch_path("train"), "w");
@@ -580,6 +599,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mf_training_lowers_loss_and_rmse),
+        cmocka_unit_test(mf_rate_warms_up),
         cmocka_unit_test(mf_has_no_weight_decay),
         cmocka_unit_test(mf_result_does_not_depend_on_the_workers),
         cmocka_unit_test(mf_is_deterministic_for_a_seed),

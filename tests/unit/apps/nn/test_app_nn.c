@@ -134,6 +134,26 @@ static void nn_dropout_is_a_tunable(void **state)
     assert_true(none[CLOCKS - 1] < own[CLOCKS - 1]);
 }
 
+/* The rate rises from clock to clock, with several workers too, and goes on in
+ * a fork where its parent was. */
+static void nn_rate_warms_up(void **state)
+{
+    static const char setting[] =
+        "{\"learning_rate\": 0.125, \"momentum\": 0.5, \"batch_size\": 20,"
+        " \"weight_decay\": 0.25}";
+
+    (void)state;
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        struct app_run warm, hand;
+
+        open_small(&warm, DROPOUT, "", workers, "", setting);
+        open_small(&hand, DROPOUT, "", workers, "", setting);
+        app_run_warms(&warm, &hand);
+        app_run_close(&warm);
+        app_run_close(&hand);
+    }
+}
+
 static void expect_idle(const char *settings, const char *tunable,
                         const char *why)
 {
@@ -760,6 +780,7 @@ int main(void)
         cmocka_unit_test(nn_training_lowers_loss_and_raises_accuracy),
         cmocka_unit_test(nn_forked_branch_continues_as_its_parent),
         cmocka_unit_test(nn_dropout_is_a_tunable),
+        cmocka_unit_test(nn_rate_warms_up),
         cmocka_unit_test(nn_idle_tunables_are_known),
         cmocka_unit_test(nn_gradient_is_clipped),
         cmocka_unit_test(nn_decay_leaves_biases_alone),

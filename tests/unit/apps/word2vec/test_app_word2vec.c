@@ -34,7 +34,7 @@ static void the_learning_rate_acts(void **state)
 
     (void)state;
     open_run(&r, 2, ", \"ps\": {\"consistency\": \"ssp\"}");
-    app_run_tunables(&r, "[\"learning_rate\", \"staleness\"]");
+    app_run_tunables(&r, "[\"learning_rate\", \"staleness\", \"warmup\"]");
     app_run_close(&r);
 }
 

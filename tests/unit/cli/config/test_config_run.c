@@ -742,14 +742,34 @@ static void tunables_absent_are_those_that_act(void **state)
     run_config_free(c);
 }
 
-/* "auto" is the same as nothing. */
-static void tunables_auto_are_those_that_act(void **state)
+/* "auto" is all that can act, what is off where nothing is listed too; the
+ * run's own rule is among those it may have, and momentum acts under others;
+ * what it came to is what the run goes on with. */
+static void tunables_auto_are_all_that_act(void **state)
 {
-    struct run_config *c = quiet_good("{" TOY ", \"tunables\": \"auto\"}");
+    struct run_config *c = quiet_good(
+        "{" TOY ", \"ps\": {\"update_rule\": \"adagrad\"}, \"tunables\": "
+        "\"auto\"}");
+    const struct tunable *rule = find(c, "update_rule");
+    char *text;
 
     (void)state;
-    assert_int_equal(c->space.len, 3);
+    assert_int_equal(c->space.len, 5);
+    assert_int_equal(space_dims(&c->space), 5);
     assert_true(find(c, "learning_rate")->min == 1e-5);
+    assert_true(find(c, "momentum")->acts && find(c, "batch_size")->acts);
+    assert_true(find(c, "warmup")->acts && find(c, "warmup")->max == 5);
+    assert_string_equal(tunable_text(rule, (size_t)rule->preset), "adagrad");
+    text = json_write(c->effective, 0);
+    run_config_free(c);
+    c = quiet_good(text);
+    assert_int_equal(space_dims(&c->space), 5);
+    mem_free(text);
+    run_config_free(c);
+    c = quiet_good("{\"app\": {\"name\": \"parts\"}, \"tunables\": "
+                   "\"auto\"}");
+    assert_int_equal(space_dims(&c->space), 3);
+    assert_non_null(find(c, "clip_norm"));
     run_config_free(c);
     expect_problem("{" TOY ", \"tunables\": \"all\"}",
                    "/tunables: expected an object, or \"auto\", found \"all\"");
@@ -970,7 +990,7 @@ static void tunables_known_names_have_hard_bounds(void **state)
                    "expected one of the tunables learning_rate, momentum, "
                    "batch_size, staleness, k, bandwidth_mbps, dropout, "
                    "label_smoothing, clip_norm, weight_decay, "
-                   "update_rule, width, found "
+                   "update_rule, warmup, width, found "
                    "\"wdith\"; did you mean \"width\"?");
 }
 
@@ -1093,7 +1113,7 @@ int main(void)
         cmocka_unit_test(config_wrong_sets_are_told),
         cmocka_unit_test(config_metric_is_one_of_the_task),
         cmocka_unit_test(tunables_absent_are_those_that_act),
-        cmocka_unit_test(tunables_auto_are_those_that_act),
+        cmocka_unit_test(tunables_auto_are_all_that_act),
         cmocka_unit_test(tunables_known_names_are_completed),
         cmocka_unit_test(tunables_unlisted_are_pinned_plainly),
         cmocka_unit_test(tunables_that_cannot_act_are_pinned),

@@ -243,6 +243,29 @@ static void order_huge_sizes_do_not_overflow(void **state)
     assert_true(order_share_max(&b, UINT64_MAX) >= count);
 }
 
+/* Epochs are so many clocks as they have, whatever the batch, and parts of an
+ * epoch are rounded up; nothing overflows. */
+static void order_clocks_of_epochs(void **state)
+{
+    struct order batches = order_of(100, 0, 3), parts = order_of(100, 7, 3);
+    uint64_t met[100];
+
+    (void)state;
+    for (uint64_t batch = 1; batch < 120; batch++) {
+        struct cursor at = {0};
+
+        assert_int_equal(order_clocks(&batches, 1, batch),
+                         run_epoch(&batches, &at, batch, met));
+        assert_int_equal(order_clocks(&parts, 1, batch), 7);
+    }
+    assert_int_equal(order_clocks(&batches, 2.5, 10), 10);
+    assert_int_equal(order_clocks(&batches, 0.01, 10), 1);
+    assert_int_equal(order_clocks(&batches, 0, 10), 0);
+    assert_int_equal(order_clocks(&parts, 0.5, 10), 4);
+    assert_int_equal(order_clocks(&batches, 2, UINT64_MAX), 2);
+    assert_true(order_clocks(&batches, 1e300, 1) < UINT64_C(1) << 53);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +277,7 @@ int main(void)
         cmocka_unit_test(order_clock_seeds_are_distinct),
         cmocka_unit_test(order_impossible_facts_are_refused),
         cmocka_unit_test(order_huge_sizes_do_not_overflow),
+        cmocka_unit_test(order_clocks_of_epochs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

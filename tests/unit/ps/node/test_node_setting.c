@@ -4,9 +4,9 @@
 #include "ps/rows/rule.h"
 #include "tests/unit/fixture/check.h"
 
-static const char *const app[] = {
-    "learning_rate", "momentum", "weight_decay", "batch_size", "shrink",
-    "mode",          NULL};
+static const char *const app[] = {"learning_rate", "momentum",   "weight_decay",
+                                  "warmup",        "batch_size", "shrink",
+                                  "mode",          NULL};
 
 static enum err read_text(const char *text, struct node_setting *out,
                           struct fault *f)
@@ -55,6 +55,7 @@ static void setting_values_act(void **state)
     assert_int_equal(
         read_text("{\"learning_rate\": 1, \"momentum\": 0.9, \"staleness\": 3,"
                   " \"weight_decay\": 0.125, \"update_rule\": \"adam\","
+                  " \"warmup\": 2.5,"
                   " \"batch_size\": 128.0, \"bandwidth_mbps\": 100,"
                   " \"shrink\": -2.5}",
                   &s, NULL),
@@ -63,30 +64,34 @@ static void setting_values_act(void **state)
     assert_true(s.staleness == 3 && s.batch_size == 128);
     assert_string_equal(rule_at(s.rule)->name, "adam");
     assert_true(s.bandwidth_mbps == 100 && s.weight_decay == 0.125);
+    assert_true(s.warmup == 2.5);
     assert_true(node_setting_own(&s, "shrink", 0) == -2.5);
     assert_true(node_setting_own(&s, "other", 3) == 3);
 }
 
-/* Weight decay is 0 in an application that does not list it, whoever gives a
- * value, and a value out of range is refused there too. */
+/* Weight decay and warm-up are 0 in an application that does not list them,
+ * whoever gives a value, and a value out of range is refused there too. */
 static void setting_decays_only_who_lists_it(void **state)
 {
     static const char *const other[] = {"learning_rate", NULL};
     json_t *pinned =
-        json_loads("{\"weight_decay\": {\"fixed\": 0.25}}", 0, NULL);
-    json_t *values = json_loads("{\"weight_decay\": 0.125}", 0, NULL);
+        json_loads("{\"weight_decay\": {\"fixed\": 0.25}, \"warmup\": "
+                   "{\"fixed\": 3}}",
+                   0, NULL);
+    json_t *values =
+        json_loads("{\"weight_decay\": 0.125, \"warmup\": 2}", 0, NULL);
     json_t *bad = json_loads("{\"weight_decay\": -1}", 0, NULL);
     struct node_setting base, s;
 
     (void)state;
     assert_int_equal(node_setting_init(&base, pinned, app, false, NULL),
                      ERR_OK);
-    assert_true(base.weight_decay == 0.25);
+    assert_true(base.weight_decay == 0.25 && base.warmup == 3);
     assert_int_equal(node_setting_init(&base, pinned, other, false, NULL),
                      ERR_OK);
-    assert_true(base.weight_decay == 0);
+    assert_true(base.weight_decay == 0 && base.warmup == 0);
     assert_int_equal(node_setting_read(&base, values, other, &s, NULL), ERR_OK);
-    assert_true(s.weight_decay == 0);
+    assert_true(s.weight_decay == 0 && s.warmup == 0);
     assert_int_equal(node_setting_read(&base, bad, other, &s, NULL), ERR_INVAL);
     json_decref(pinned);
     json_decref(values);
@@ -104,6 +109,9 @@ static void setting_faulty_values_are_refused(void **state)
         {"{\"momentum\": 1}", "momentum"},
         {"{\"momentum\": -1}", "momentum"},
         {"{\"weight_decay\": -1}", "weight_decay"},
+        {"{\"warmup\": -1}", "warmup: expected a number from 0 to"},
+        {"{\"warmup\": \"long\"}", "warmup"},
+        {"{\"warmup\": 1e7}", "warmup"},
         {"{\"update_rule\": 1}", "update_rule: expected a name"},
         {"{\"update_rule\": \"adarevision\"}", "found \"adarevision\""},
         {"{\"weight_decay\": 1e39}", "weight_decay"},

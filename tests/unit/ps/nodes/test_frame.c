@@ -90,6 +90,8 @@ static struct frame sample(enum frame_kind kind)
         f.momentum = 0.9;
         f.weight_decay = 0.01;
         f.rule = 6;
+        f.warmup = 100;
+        f.warmed = 7;
         break;
     case FRAME_DONE:
         f.op = 43;

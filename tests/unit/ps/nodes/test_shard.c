@@ -266,6 +266,46 @@ static void shard_ssp_read_waits_for_the_slowest(void **state)
     close_world(&w);
 }
 
+/* A learning table's rows after a clock of each worker, the second ahead by one
+ * under models without barriers, with a rate that rises. */
+static void warm_up(const char *model, float ahead, float whole)
+{
+    struct frame f = {.kind = FRAME_BEGIN, .slice = 1, .clock = CLOCK};
+    const struct rule_ops *sgd = rule_find("sgd");
+    struct world w;
+
+    open_world(&w, model);
+    w.table.rule = sgd;
+    f.learning_rate = 1;
+    f.staleness = 2;
+    f.warmup = 8;
+    f.warmed = 1;
+    operate(&w, f, ERR_OK);
+    end_clock(&w, 1, CLOCK + 1);
+    if (consistency_find(model)->barrier) {
+        end_clock(&w, 0, CLOCK + 1);
+        update(&w, 1, CLOCK + 1, 1, -8);
+        end_clock(&w, 1, CLOCK + 2);
+        update(&w, 0, CLOCK + 1, 2, -8);
+    } else {
+        update(&w, 1, CLOCK + 1, 1, -8);
+        update(&w, 0, CLOCK, 2, -8);
+    }
+    end_clock(&w, 0, CLOCK + 1 + consistency_find(model)->barrier);
+    assert_float_equal(stored(&w, 0, 1), ahead, 0);
+    assert_float_equal(stored(&w, 0, 2), whole, 0);
+    close_world(&w);
+}
+
+/* Warm-up: an update has the rate of the clock that it was computed in: its
+ * worker's; under barriers that of all. */
+static void shard_rate_is_of_the_updates_clock(void **state)
+{
+    (void)state;
+    warm_up("ssp", 3, 2);
+    warm_up("bsp", 3, 3);
+}
+
 /* essp: rows that a node has read are pushed to it when the clock moves and
  * only if they changed, before the clock; others are not. */
 static void shard_essp_pushes_before_the_clock(void **state)
@@ -553,6 +593,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shard_bsp_applies_whole_clocks),
         cmocka_unit_test(shard_does_not_wait_for_the_drained),
+        cmocka_unit_test(shard_rate_is_of_the_updates_clock),
         cmocka_unit_test(shard_ssp_read_waits_for_the_slowest),
         cmocka_unit_test(shard_essp_pushes_before_the_clock),
         cmocka_unit_test(shard_operations_come_between_slices),

@@ -20,8 +20,8 @@ static struct acting_run all(void)
 static void acting_where_nothing_is_lacking(void **state)
 {
     static const char *const names[] = {
-        "learning_rate", "momentum",  "weight_decay", "update_rule",
-        "batch_size",    "staleness", "its_own"};
+        "learning_rate", "warmup",     "momentum",  "weight_decay",
+        "update_rule",   "batch_size", "staleness", "its_own"};
     struct acting_run run = all();
 
     (void)state;
@@ -41,6 +41,7 @@ static void acting_names_the_part_that_is_lacking(void **state)
     (void)state;
     run.uses_learning_rate = false;
     assert_int_equal(acting_why_not(&run, "learning_rate", true), ACTING_RULE);
+    assert_int_equal(acting_why_not(&run, "warmup", true), ACTING_RULE);
     assert_int_equal(acting_why_not(&run, "momentum", true), ACTING);
     run.uses_momentum = false;
     assert_int_equal(acting_why_not(&run, "momentum", true), ACTING_RULE);

@@ -30,7 +30,7 @@ static void apply(float *row, uint32_t width, const float *g, const float *seen,
     void *rows[1] = {row};
     const void *sums[1] = {g}, *seens[1] = {seen};
     struct rule_batch b = {
-        1, rows, sums, width, MLT_F32, SLOTS, {rate, 0, 0, 0}, seens};
+        1, rows, sums, width, MLT_F32, SLOTS, {rate, 0, 0, 0, 0, 0}, seens};
 
     rule_find("adarevision")->apply(&b);
 }
@@ -75,8 +75,8 @@ static void adarevision_in_time_is_adagrad(void **state)
     float revised[4 * WIDTH] = {0}, plain[2 * WIDTH] = {0}, g[WIDTH];
     void *rows[1] = {plain};
     const void *sums[1] = {g};
-    struct rule_batch b = {1,   rows, sums, WIDTH, MLT_F32, 1, {0.3f, 0, 0, 0},
-                           NULL};
+    struct rule_batch b = {
+        1, rows, sums, WIDTH, MLT_F32, 1, {0.3f, 0, 0, 0, 0, 0}, NULL};
 
     (void)state;
     for (uint64_t step = 0; step < 50; step++) {

@@ -166,7 +166,7 @@ static void check_rule(const struct rule_ops *rule, unsigned flags,
                        uint32_t width, float decay)
 {
     static struct float_case c;
-    struct rule_params p = {0.1f, 0.9f, decay, 0};
+    struct rule_params p = {0.1f, 0.9f, decay, 0, 0, 0};
     struct rng rng;
 
     memset(&c, 0, sizeof(c));
@@ -212,8 +212,8 @@ static void adam_with_decay_is_adamw(void **state)
     float row[12] = {1, -2, 0.5f}, g[3];
     void *rows[1] = {row};
     const void *sums[1] = {g};
-    struct rule_batch b = {1,   rows, sums, 3, MLT_F32, 2, {0.1f, 0, 0.3f, 0},
-                           NULL};
+    struct rule_batch b = {
+        1, rows, sums, 3, MLT_F32, 2, {0.1f, 0, 0.3f, 0, 0, 0}, NULL};
 
     (void)state;
     for (int k = 0; k < 4; k++) {
@@ -248,7 +248,7 @@ static void rule_any_begins_anew_at_a_change(void **state)
                                5,
                                MLT_F32,
                                any->slots(0),
-                               {0.25f, 0.5f, 0.125f, 0},
+                               {0.25f, 0.5f, 0.125f, 0, 0, 0},
                                NULL};
 
         if (rule_choice(rule->name, &number, NULL))
@@ -274,6 +274,27 @@ static void rule_any_begins_anew_at_a_change(void **state)
     }
 }
 
+/* The rate rises by equal steps to its full value, wherever one begins to
+ * count, and nothing else changes. */
+static void rule_params_warm_up(void **state)
+{
+    struct rule_params p = {0.5f, 0.75f, 0.25f, 3, 8, 0}, at;
+
+    (void)state;
+    for (uint64_t clock = 0; clock < 20; clock++)
+        for (p.warmed = 0; p.warmed <= clock; p.warmed++) {
+            float share = clock < 8 ? (float)(clock + 1) / 8 : 1;
+
+            at = rule_params_at(&p, clock - p.warmed);
+            assert_true(at.learning_rate == 0.5f * share);
+            assert_true(at.momentum == 0.75f && at.weight_decay == 0.25f);
+            assert_int_equal(at.rule, 3);
+        }
+    p.warmup = 0;
+    p.warmed = 0;
+    assert_true(rule_params_at(&p, 0).learning_rate == 0.5f);
+}
+
 /* Slots know nothing of a decay, and what is left alone has the bits that it
  * has without. */
 static void rule_decay_touches_its_values_alone(void **state)
@@ -285,9 +306,14 @@ static void rule_decay_touches_its_values_alone(void **state)
         const float g[5] = {0.5f, -1, 0.25f, 2, -3};
         void *rows[1] = {row[0]};
         const void *sums[1] = {g};
-        struct rule_batch b = {
-            1,   rows, sums, 5, MLT_F32, rule->slots(0), {0.25f, 0.5f, 0, 0},
-            NULL};
+        struct rule_batch b = {1,
+                               rows,
+                               sums,
+                               5,
+                               MLT_F32,
+                               rule->slots(0),
+                               {0.25f, 0.5f, 0, 0, 0, 0},
+                               NULL};
         bool decays = strcmp(rule->name, "add") != 0;
 
         rule_apply(rule, &b, 2);
@@ -304,7 +330,7 @@ static void rule_decay_touches_its_values_alone(void **state)
  * those of two calls. */
 static void rule_row_twice_in_batch_equals_two_calls(void **state)
 {
-    struct rule_params p = {0.3f, 0.5f, 0.25f, 0};
+    struct rule_params p = {0.3f, 0.5f, 0.25f, 0, 0, 0};
 
     (void)state;
     for (size_t i = 0; rule_at(i); i++) {
@@ -336,8 +362,8 @@ static void adagrad_zero_gradient_changes_nothing(void **state)
     float row[4] = {1.5f, 2.0f, 0, 0}, g[2] = {0, -4};
     void *rows[1] = {row};
     const void *sums[1] = {g};
-    struct rule_batch b = {1,   rows, sums, 2, MLT_F32, 1, {0.25f, 0, 0, 0},
-                           NULL};
+    struct rule_batch b = {
+        1, rows, sums, 2, MLT_F32, 1, {0.25f, 0, 0, 0, 0, 0}, NULL};
 
     (void)state;
     rule_find("adagrad")->apply(&b);
@@ -356,9 +382,14 @@ static void rule_zero_gradient_changes_nothing(void **state)
         void *rows[1] = {row};
         const void *sums[1] = {g};
         const struct rule_ops *rule = rule_at(i);
-        struct rule_batch b = {
-            1,   rows, sums, 2, MLT_F32, rule->slots(0), {0.25f, 0.9f, 0, 0},
-            NULL};
+        struct rule_batch b = {1,
+                               rows,
+                               sums,
+                               2,
+                               MLT_F32,
+                               rule->slots(0),
+                               {0.25f, 0.9f, 0, 0, 0, 0},
+                               NULL};
 
         for (int step = 0; step < 3; step++)
             rule->apply(&b);
@@ -380,8 +411,8 @@ static void adam_first_step_is_the_learning_rate(void **state)
         float row[5] = {0};
         void *rows[1] = {row};
         const void *sums[1] = {g};
-        struct rule_batch b = {1,   rows, sums, 1, MLT_F32, 2, {0.25f, 0, 0, 0},
-                               NULL};
+        struct rule_batch b = {
+            1, rows, sums, 1, MLT_F32, 2, {0.25f, 0, 0, 0, 0, 0}, NULL};
 
         rule_find("adam")->apply(&b);
         assert_near(row[0], g[0] < 0 ? 0.25 : -0.25);
@@ -396,7 +427,8 @@ static void rule_add_other_types_are_exact(void **state)
     double x[2] = {1, 1e300}, y[2] = {1e-15, 1e300};
     void *row[1] = {a};
     const void *sum[1] = {d};
-    struct rule_batch b = {1, row, sum, 3, MLT_I32, 0, {0, 0, 0, 0}, NULL};
+    struct rule_batch b = {1,   row, sum, 3, MLT_I32, 0, {0, 0, 0, 0, 0, 0},
+                           NULL};
 
     (void)state;
     rule_find("add")->apply(&b);
@@ -448,6 +480,7 @@ int main(void)
         cmocka_unit_test(rule_any_width_equals_plain_reference),
         cmocka_unit_test(adam_with_decay_is_adamw),
         cmocka_unit_test(rule_any_begins_anew_at_a_change),
+        cmocka_unit_test(rule_params_warm_up),
         cmocka_unit_test(rule_decay_touches_its_values_alone),
         cmocka_unit_test(rule_row_twice_in_batch_equals_two_calls),
         cmocka_unit_test(adagrad_zero_gradient_changes_nothing),

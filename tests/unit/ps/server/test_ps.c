@@ -111,9 +111,14 @@ static void reference_clock(float (*row)[ROW_MAX], unsigned workers, int clock,
         float sum[WIDTH];
         void *rows[1] = {row[r]};
         const void *sums[1] = {sum};
-        struct rule_batch b = {
-            1,   rows, sums, WIDTH, MLT_F32, rule->slots(0), {0.1f, 0.5f, 0, 0},
-            NULL};
+        struct rule_batch b = {1,
+                               rows,
+                               sums,
+                               WIDTH,
+                               MLT_F32,
+                               rule->slots(0),
+                               {0.1f, 0.5f, 0, 0, 0, 0},
+                               NULL};
 
         if (sum_of(workers, clock, r, 0, 16, sum))
             rule->apply(&b);

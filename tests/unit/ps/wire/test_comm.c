@@ -1011,8 +1011,8 @@ static void comm_other_version_is_refused(void **state)
                          .program = be_of_another_version};
     run_cluster(&c);
     expect_codes(&c, ERR_NODE);
-    assert_non_null(
-        strstr(c.node[0].error.text, "node 1: frame of version 9, expected 8"));
+    assert_non_null(strstr(c.node[0].error.text,
+                           "node 1: frame of version 10, expected 9"));
 }
 
 /* To node 0: rubbish, a frame cut off, one of another run, one of nobody. */
