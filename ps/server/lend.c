@@ -49,7 +49,7 @@ struct lend_layout lend_layout(const struct mlt_ps *ps, mlt_table table)
 
 bool lend_meets_at_clock(const struct mlt_ps *ps)
 {
-    return !ps->peers && ps->shape.consistency->barrier;
+    return !ps->peers && shape_meets(&ps->shape);
 }
 
 uint32_t lend_home(const struct mlt_ps *ps, mlt_table table, uint64_t row)

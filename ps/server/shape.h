@@ -75,6 +75,12 @@ shape_consistency(const struct ps_shape *s)
     return s->consistency;
 }
 
+/* Whether clocks are barriers. */
+static inline bool shape_meets(const struct ps_shape *s)
+{
+    return s->consistency->barrier;
+}
+
 static inline struct barrier_rule shape_rule(const struct ps_shape *s)
 {
     return s->rule;
