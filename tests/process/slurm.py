@@ -139,9 +139,17 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
         told = self.ask("scontrol", "--oneliner", "show", "job", job)
         return re.search(r"JobState=(\S+)", told).group(1)
 
+    def said(self):
+        """The end of what the controller wrote down."""
+        return self.path("slurmctld.file.log").read_text(
+            errors="replace")[-6000:]
+
     def start_again(self, job):
         """The job waits to be started again: now, not in two minutes. It is
-        refused while the last start is not over."""
+        refused while the last start is not over. A word of that start's end that
+        comes late would be taken for the next one's: who brings it is waited for."""
+        if self.has_steps():
+            return False
         done = subprocess.run(
             ["scontrol", "update", f"JobId={job}", "StartTime=now"],
             env={**self.case.env, **self.env}, text=True,
@@ -166,6 +174,18 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
     def back(self, name):
         """It has been started again."""
         self.slurmd[name] = self.spawn(SBIN / "slurmd", "-D", "-N", name)
+
+    def has_steps(self):
+        """Whether a slurmstepd of ours is there."""
+        mine = f"SLURM_CONF={self.path('slurm.conf')}".encode()
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if (entry / "comm").read_text() == "slurmstepd\n" and \
+                        mine in (entry / "environ").read_bytes().split(b"\0"):
+                    return True
+            except OSError:
+                pass
+        return False
 
     def end_all(self, which):
         for entry in pathlib.Path("/proc").glob("[0-9]*"):

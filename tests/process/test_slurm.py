@@ -8,8 +8,10 @@ import pathlib
 import re
 import signal
 import subprocess
+import time
 
 from harness import MLTUNE, Case, endless_config
+from runner import TEST_SECONDS
 from slurm import NODES, Slurm
 from test_cluster import fixed
 from test_resume import Journal
@@ -132,7 +134,11 @@ class Launcher(SlurmCase):
 
 
 class BatchCase(SlurmCase):
-    LONG_S = 240  # a job that begins, on a machine at work
+    SAY_S = 15  # of the test's time, to say why it failed
+
+    def setUp(self):
+        self.ends = time.monotonic() + TEST_SECONDS - self.SAY_S
+        super().setUp()
 
     def submit(self, config, *words):
         """Number of the job."""
@@ -150,18 +156,24 @@ class BatchCase(SlurmCase):
     def words_in_log(self):
         return self.log.read_text() if self.log.exists() else "no log"
 
-    def wait_state(self, job, state):
+    def wait_job(self, job, condition, what):
+        """As long as the test has; else the job's state and log are said."""
         try:
-            self.wait_until(lambda: self.slurm.state(job) == state,
-                            f"job {job} to be {state}", self.LONG_S)
+            self.wait_until(condition, what,
+                            max(int(self.ends - time.monotonic()), 1))
         except AssertionError as e:
-            raise AssertionError(f"{e}: it is {self.slurm.state(job)}\n"
-                                 f"{self.words_in_log()}") from e
+            raise AssertionError(
+                f"{e}: job {job} is {self.slurm.state(job)}\n"
+                f"{self.words_in_log()}\n{self.slurm.said()}") from e
+
+    def wait_state(self, job, state):
+        self.wait_job(job, lambda: self.slurm.state(job) == state,
+                      f"job {job} to be {state}")
 
     def start_again(self, job):
         self.wait_state(job, "PENDING")
-        self.wait_until(lambda: self.slurm.start_again(job),
-                        "the job to be let start", self.LONG_S)
+        self.wait_job(job, lambda: self.slurm.start_again(job),
+                      "the job to be let start")
 
     def show(self, name, state=".mltune"):
         done = self.mltune("show", name, "--json", "--state", state)
@@ -172,8 +184,8 @@ class BatchCase(SlurmCase):
         config = self.far_config(endless_config())
         config["snapshot"] = {"every": 0.2}
         job = self.submit(config, "--nodes", str(len(NODES)))
-        self.wait_until(lambda: self.records("snapshot_written"),
-                        "a snapshot", self.LONG_S)
+        self.wait_job(job, lambda: self.records("snapshot_written"),
+                      "a snapshot")
         self.assertEqual(len(self.nodes()), len(NODES))
         return job
 
@@ -182,21 +194,23 @@ class BatchCase(SlurmCase):
         run = self.show("endless").get("run")
         return Journal(self.folder / ".mltune", run).of(*kinds) if run else []
 
-    def wait_resumed(self, times, job=None):
-        """The run goes on, another time, and trains. @job: it may end once more
-        and ask for another start, as where Slurm has no room on a host yet that
-        has just come back."""
+    def resumes(self):
+        return len(self.records("run_resumed"))
+
+    def wait_resumed(self, job, before):
+        """The run goes on, more often than the @before times until now, and trains.
+        It may end and ask for another start meanwhile, as where Slurm has no room
+        on a host yet that has just come back."""
         def look():
-            if job and self.slurm.state(job) == "PENDING":
+            state = self.slurm.state(job)
+            if state == "PENDING":
                 self.slurm.start_again(job)
+            self.assertNotIn(state, ("FAILED", "CANCELLED", "COMPLETED"))
             kinds = [r["kind"] for r in self.records("run_resumed",
                                                      "snapshot_written")]
-            return kinds.count("run_resumed") >= times and \
+            return kinds.count("run_resumed") > before and \
                 kinds[-1] == "snapshot_written"
-        try:
-            self.wait_until(look, "the run to go on", self.LONG_S)
-        except AssertionError as e:
-            raise AssertionError(f"{e}\n{self.words_in_log()}") from e
+        self.wait_job(job, look, "the run to go on")
 
     def assert_one_run(self):
         listed = json.loads(self.mltune("ls", "--json").out)
@@ -256,14 +270,15 @@ class Submitted(BatchCase):
         job = self.begin()
         self.slurm.ask("scontrol", "requeue", job)
         self.start_again(job)
-        self.wait_resumed(1)
+        self.wait_resumed(job, 0)
         self.assertEqual(len(self.nodes()), len(NODES))
+        before = self.resumes()
         self.slurm.ask("scontrol", "requeuehold", job)
         self.wait_state(job, "PENDING")
         self.slurm.ask("scontrol", "update", f"JobId={job}", "NumNodes=1-1")
         self.slurm.ask("scontrol", "release", job)
         self.start_again(job)
-        self.wait_resumed(2)
+        self.wait_resumed(job, before)
         self.assertEqual(len(self.nodes()), 1)
         self.assert_one_run()
         self.end(job)
@@ -288,7 +303,7 @@ class Crashes(BatchCase):
         self.slurm.back(host)
         self.wait_until(self.slurm.is_idle, "the hosts to be free", GONE_S)
         self.start_again(job)
-        self.wait_resumed(1, job)
+        self.wait_resumed(job, 0)
         self.assert_one_run()
         self.end(job)
 
