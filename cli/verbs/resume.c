@@ -59,17 +59,18 @@ static int check_sets(const struct option_list *sets)
 {
     for (size_t i = 0; i < sets->len; i++)
         if (!may_be_set(sets->item[i])) {
-            console_error("--set %s: only cluster, memory, snapshot and "
-                          "journal can be "
-                          "changed when a run goes on%s",
-                          sets->item[i],
-                          strncmp(sets->item[i] + (sets->item[i][0] == '/'),
-                                  "stop", 4) == 0
-                              ? "; what ends it is changed while it runs: on "
-                                "its page, or by PATCH /api/v1/runs/RUN "
-                                "(docs/http/commands.md); once it has "
-                                "finished, a new run trains longer"
-                              : "");
+            console_error(
+                "--set %s: only cluster, memory, snapshot and "
+                "journal can be "
+                "changed when a run goes on%s",
+                sets->item[i],
+                strncmp(sets->item[i] + (sets->item[i][0] == '/'), "stop", 4) ==
+                        0
+                    ? "; what ends it is changed while it runs: by "
+                      "mltune limit, on its page, or by PATCH /api/v1/runs/RUN "
+                      "(docs/http/commands.md); once it has "
+                      "finished, a new run trains longer"
+                    : "");
             return EXIT_USAGE;
         }
     return OPTIONS_GO_ON;

@@ -429,6 +429,13 @@ static enum err put_table(struct mlt_ps *ps, mlt_table table, struct fault *f)
                          "table %s: update rule %s is your own, which acts in "
                          "host memory alone",
                          table_name(t), table_rule(t)->name);
+    if (strcmp(table_rule(t)->name, RULE_ANY) == 0)
+        return fault_set(f, ERR_UNSUPPORTED,
+                         "table %s: its update rule is chosen branch by branch "
+                         "(the tunable update_rule is searched), which acts in "
+                         "host memory alone: pin update_rule (\"fixed\"), or "
+                         "take no device",
+                         table_name(t));
     if (ps->history[table])
         return fault_set(f, ERR_UNSUPPORTED,
                          "table %s: it has a history, which is kept in host "

@@ -71,6 +71,17 @@ class NnTest(Case):
         config["app"]["device"] = "auto"
         self.assert_code(self.run_config(config, "--state", "auto"), 0)
 
+    def test_a_device_has_one_update_rule(self):
+        """A rule for each branch, asked for all the same, is refused with what
+        to do before the first slice."""
+        config = nn_config(max_epochs=1)
+        config["app"]["device"] = "fake"
+        config["cluster"] = {"workers": 1}
+        config["tunables"]["update_rule"] = {"free": True}
+        done = self.run_config(config)
+        self.assertNotEqual(done.code, 0)
+        self.assertIn("pin update_rule (\"fixed\"), or take no device", done.err)
+
     def test_auto_computes_here_where_a_device_has_no_room(self):
         """Too little for the network's values, and too little for two buffers
         of its largest table: "auto" has the processor's losses, and a device

@@ -274,6 +274,42 @@ static void rule_any_begins_anew_at_a_change(void **state)
     }
 }
 
+/* A row that is not updated while another rule is chosen goes on with its own
+ * slots, as if there had been no other: the departure that docs/algorithms.md
+ * tells. One that was begins anew. */
+static void rule_any_untouched_rows_keep_their_slots(void **state)
+{
+    const struct rule_ops *any = rule_find("any");
+    uint32_t adam, nesterov;
+    float row[3][5 * 5] = {{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}};
+    float g[5] = {0.5f, -1, 0.25f, 2, -3};
+    void *rows[3] = {row[0], row[1], row[2]}, *second[1] = {row[1]};
+    const void *sums[3] = {g, g, g};
+    struct rule_batch b = {
+        3,   rows, sums, 5, MLT_F32, any->slots(0), {0.25f, 0.5f, 0, 0, 0, 0},
+        NULL};
+
+    (void)state;
+    assert_int_equal(rule_choice("adam", &adam, NULL), 0);
+    assert_int_equal(rule_choice("nesterov", &nesterov, NULL), 0);
+    b.params.rule = adam;
+    rule_apply(any, &b, 0);
+    b.n = 1;
+    b.row = second;
+    b.params.rule = nesterov;
+    b.params.learning_rate = 0; /* the values stay, the slots do not */
+    rule_apply(any, &b, 0);
+    b.params.learning_rate = 0.25f;
+    b.params.rule = adam;
+    assert_memory_equal(row[0], row[1], 5 * sizeof(float));
+    b.n = 3;
+    b.row = rows;
+    g[0] = -1.5f;
+    rule_apply(any, &b, 0);
+    assert_memory_equal(row[0], row[2], sizeof(row[0]));
+    assert_memory_not_equal(row[0], row[1], 5 * sizeof(float));
+}
+
 /* The rate rises by equal steps to its full value, wherever one begins to
  * count, and nothing else changes. */
 static void rule_params_warm_up(void **state)
@@ -480,6 +516,7 @@ int main(void)
         cmocka_unit_test(rule_any_width_equals_plain_reference),
         cmocka_unit_test(adam_with_decay_is_adamw),
         cmocka_unit_test(rule_any_begins_anew_at_a_change),
+        cmocka_unit_test(rule_any_untouched_rows_keep_their_slots),
         cmocka_unit_test(rule_params_warm_up),
         cmocka_unit_test(rule_decay_touches_its_values_alone),
         cmocka_unit_test(rule_row_twice_in_batch_equals_two_calls),

@@ -389,6 +389,45 @@ static void step_after_fork_and_snapshot_goes_on_alike(void **state)
     }
 }
 
+/* Whose slots a row has is of the branch, too: read from the disk by another
+ * process, it goes on under its rule to the bit, and begins anew under another
+ * as a fork of its parent does. */
+static void step_of_a_chosen_rule_goes_on_from_a_snapshot(void **state)
+{
+    enum { VALUES = FIXTURE_ROWS * FIXTURE_WIDTH };
+    static double want[2][VALUES], got[2][VALUES], first[VALUES];
+    static const char *const then[] = {"adam", "nesterov"};
+    struct task t = {0};
+    struct fault f;
+    uint32_t rule;
+
+    (void)state;
+    for (unsigned again = 0; again < 2; again++) {
+        t.ps = open_under("any", &t.table);
+        if (again == 0) {
+            assert_int_equal(rule_choice("adam", &rule, NULL), ERR_OK);
+            assert_int_equal(ps_set_rule(t.ps, rule), ERR_OK);
+            step_branch(&t, 0, first);
+            assert_int_equal(ps_fork(t.ps, 1, 0, BRANCH_KEPT), ERR_OK);
+            assert_int_equal(
+                ps_snapshot_begin(t.ps, 1, scratch_path("any"), &f), ERR_OK);
+            assert_int_equal(ps_snapshot_end(t.ps, NULL, &f), ERR_OK);
+        } else {
+            assert_int_equal(ps_restore(t.ps, 1, scratch_path("any"), &f),
+                             ERR_OK);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            assert_int_equal(rule_choice(then[i], &rule, NULL), ERR_OK);
+            assert_int_equal(ps_set_rule(t.ps, rule), ERR_OK);
+            assert_int_equal(ps_fork(t.ps, 8 + i, 1, BRANCH_TRAINING), ERR_OK);
+            step_branch(&t, 8 + i, again ? got[i] : want[i]);
+        }
+        mlt_ps_free(t.ps);
+    }
+    assert_memory_equal(got, want, sizeof(want));
+    assert_memory_not_equal(want[0], want[1], sizeof(want[0]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +438,9 @@ int main(void)
         cmocka_unit_test(row_bytes_count_slots),
         cmocka_unit_test_setup_teardown(
             step_after_fork_and_snapshot_goes_on_alike, scratch_make,
+            scratch_remove),
+        cmocka_unit_test_setup_teardown(
+            step_of_a_chosen_rule_goes_on_from_a_snapshot, scratch_make,
             scratch_remove),
     };
 
