@@ -31,7 +31,11 @@ static const char schema[] =
     " \"prior of each topic in a document\"},"
     "\"beta\": {\"type\": \"number\", \"default\": 0.01,"
     " \"minimum\": 1e-9, \"maximum\": 1e6, \"description\":"
-    " \"prior of each word in a topic\"}"
+    " \"prior of each word in a topic\"},"
+    "\"parallel\": {\"enum\": [\"data\", \"loop\"],"
+    " \"default\": \"data\", \"description\":"
+    " \"data: workers see each other's counts of earlier clocks; loop: no two"
+    " work on one word or document at a time\"}"
     "}}";
 /* clang-format on */
 
@@ -54,6 +58,7 @@ static enum err check_scratch(const struct lda *l, struct fault *f)
         uint64_t held = l->held.entries_max + UINT64_C(4); /* phi, mix, delta */
 
         bytes += lda_sampler_bytes(&l->prior, s.docs_max, s.run_max) +
+                 s.run_max * 2 * sizeof(float *) +
                  s.tokens_max * sizeof(uint16_t) +
                  held * l->prior.topics * sizeof(float);
     }
@@ -72,7 +77,11 @@ static enum err scratch_init(const struct lda *l, struct lda_scratch *c,
     c->mix = mem_alloc((size_t)2 * c->sampler.stride * sizeof(*c->mix));
     c->phi = mem_calloc(l->held.entries_max + (size_t)1,
                         c->sampler.stride * sizeof(*c->phi));
-    return c->z && c->delta && c->mix && c->phi ? ERR_OK : ERR_NOMEM;
+    c->row = mem_calloc(s->run_max + (size_t)1, sizeof(*c->row));
+    c->count = mem_calloc(s->run_max + (size_t)1, sizeof(*c->count));
+    return c->z && c->delta && c->mix && c->phi && c->row && c->count
+               ? ERR_OK
+               : ERR_NOMEM;
 }
 
 static enum err make_scratch(struct lda *l, struct fault *f)
@@ -101,6 +110,40 @@ static uint64_t topic_rows(const struct lda *l)
     return most;
 }
 
+static int declare_topics(struct lda *l, struct mlt_ps *ps,
+                          struct mlt_error *error)
+{
+    const struct mlt_table_options topics = {
+        .size = sizeof(topics),
+        .name = "topics",
+        .rows = topic_rows(l),
+        .width = LDA_ROW_TOKENS * sizeof(uint16_t) / sizeof(int32_t),
+        .type = MLT_I32,
+        .access = MLT_LOCAL,
+    };
+
+    return mlt_ps_table(ps, &topics, &l->topics, error);
+}
+
+/* Documents' counts, which a loop keeps; and the plan. */
+static int declare_loop(struct lda *l, struct mlt_ps *ps,
+                        struct mlt_error *error)
+{
+    const struct mlt_table_options docs = {
+        .size = sizeof(docs),
+        .name = LDA_DOC_TABLE,
+        .rows = l->loop.docs.docs,
+        .width = lda_stride(&l->prior),
+        .type = MLT_F32,
+        .access = MLT_EXCLUSIVE,
+        .rule = "add",
+        .flags = MLT_NOT_SAVED,
+    };
+    int err = mlt_ps_table(ps, &docs, &l->doc_topic, error);
+
+    return err ? err : lda_loop_plan(l, ps, error);
+}
+
 static int lda_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
 {
     struct lda *l = app;
@@ -111,52 +154,50 @@ static int lda_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
         .rows = l->prior.words,
         .width = l->prior.topics,
         .type = MLT_I32,
-        .access = MLT_SHARED,
+        .access = l->loop.wanted ? MLT_EXCLUSIVE : MLT_SHARED,
         .rule = "add",
     };
-    struct mlt_table_options totals = words, topics = words;
+    struct mlt_table_options totals = words;
     int err;
 
     l->ps = ps;
-    if (make_scratch(l, &f))
-        return settings_fault(&f, error);
     totals.name = LDA_TOTAL_TABLE;
     totals.rows = 1;
-    topics.name = "topics";
-    topics.rows = topic_rows(l);
-    topics.width = LDA_ROW_TOKENS * sizeof(uint16_t) / sizeof(int32_t);
-    topics.access = MLT_LOCAL;
-    topics.rule = NULL;
+    totals.access = MLT_SHARED;
     err = mlt_ps_table(ps, &words, &l->word_topic, error);
     if (!err)
         err = mlt_ps_table(ps, &totals, &l->topic_total, error);
+    if (!err && l->loop.wanted)
+        err = declare_loop(l, ps, error);
+    if (!err && make_scratch(l, &f))
+        return settings_fault(&f, error);
     if (!err)
-        err = mlt_ps_table(ps, &topics, &l->topics, error);
-    if (!err)
+        err = declare_topics(l, ps, error);
+    if (!err && !l->loop.wanted)
         err = mlt_ps_set_mover(ps, l->topics, lda_move_topics, l);
     return err;
 }
 
 /* ---- every token's topic ------------------------------------------------- */
 
-static void load_topics(const struct lda *l, struct mlt_worker *w,
-                        const struct lda_part *p, uint16_t z[])
+void lda_load_topics(const struct lda *l, struct mlt_worker *w,
+                     uint64_t first_row, uint64_t tokens, uint16_t z[])
 {
-    for (uint64_t i = 0; i < p->tokens; i += LDA_ROW_TOKENS) {
-        uint64_t left = p->tokens - i;
+    for (uint64_t i = 0; i < tokens; i += LDA_ROW_TOKENS) {
+        uint64_t left = tokens - i;
 
-        memcpy(z + i, mlt_row(w, l->topics, p->first_row + i / LDA_ROW_TOKENS),
+        memcpy(z + i, mlt_row(w, l->topics, first_row + i / LDA_ROW_TOKENS),
                (left < LDA_ROW_TOKENS ? left : LDA_ROW_TOKENS) * sizeof(*z));
     }
 }
 
-static void store_topics(const struct lda *l, struct mlt_worker *w,
-                         const struct lda_part *p, const uint16_t z[])
+void lda_store_topics(const struct lda *l, struct mlt_worker *w,
+                      uint64_t first_row, uint64_t tokens, const uint16_t z[])
 {
-    for (uint64_t i = 0; i < p->tokens; i += LDA_ROW_TOKENS) {
-        uint64_t left = p->tokens - i;
+    for (uint64_t i = 0; i < tokens; i += LDA_ROW_TOKENS) {
+        uint64_t left = tokens - i;
 
-        memcpy(mlt_row(w, l->topics, p->first_row + i / LDA_ROW_TOKENS), z + i,
+        memcpy(mlt_row(w, l->topics, first_row + i / LDA_ROW_TOKENS), z + i,
                (left < LDA_ROW_TOKENS ? left : LDA_ROW_TOKENS) * sizeof(*z));
     }
 }
@@ -191,7 +232,7 @@ static void init_topics(const struct lda *l, struct mlt_worker *w)
             first_topics(l, p, token, &p->run[r], z + token);
             token += p->run[r].count;
         }
-        store_topics(l, w, p, z);
+        lda_store_topics(l, w, p->first_row, p->tokens, z);
     }
 }
 
@@ -285,6 +326,10 @@ static int lda_init(void *app, struct mlt_worker *w)
 
     if (l->evaluate)
         return 0;
+    if (l->loop.wanted) {
+        lda_loop_init(l, w);
+        return 0;
+    }
     c = cursors_new(l, &n);
     z = mem_alloc(longest_run(l) * sizeof(*z));
     if (c && z) {
@@ -410,7 +455,7 @@ static int train_part(const struct lda *l, struct mlt_worker *w,
 
     if (!total)
         return (int)ERR_CANCELED;
-    load_topics(l, w, p, c->z);
+    lda_load_topics(l, w, p->first_row, p->tokens, c->z);
     docs = count_docs(l, c, p);
     lda_totals_begin(&c->sampler, total);
     mlt_owned_rows(l->ps, l->topic_total, index, &first, &count);
@@ -423,7 +468,7 @@ static int train_part(const struct lda *l, struct mlt_worker *w,
         err = sample_words(l, w, p, &walk, ctx->seed);
         if (!err) {
             send_totals(l, w, total);
-            store_topics(l, w, p, c->z);
+            lda_store_topics(l, w, p->first_row, p->tokens, c->z);
         }
     }
     if (!err)
@@ -536,7 +581,8 @@ static int lda_run_clock(void *app, struct mlt_worker *w,
     uint64_t index = mlt_worker_index(w), first, end;
 
     if (!l->evaluate && ctx->type != MLT_CLOCK_TESTING)
-        return train_part(l, w, ctx);
+        return l->loop.wanted ? lda_loop_clock(l, w, ctx)
+                              : train_part(l, w, ctx);
     if (!l->evaluate)
         return complete_docs(l, w, ctx->first, ctx->count);
     /* The documents that have two known words may be fewer than all. */
@@ -562,4 +608,5 @@ const struct mlt_app_ops app_lda = {
     .predict = lda_predict,
     .keep = lda_keep,
     .save_kept = lda_save_kept,
+    .plan = lda_loop_text,
 };

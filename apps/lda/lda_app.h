@@ -4,6 +4,7 @@
  *   lda.c        tables, clocks             all workers, each its own share
  *   lda_model.c  the saved model, its topics in words
  *   lda_move.c   tokens' topics for another number of workers
+ *   lda_loop.c   training as a loop ("parallel": "loop")
  *
  * Tables: `word_topic` (shared, i32) counts how often a word has a topic,
  * `topic_total` (shared, i32, one row) is its sum over words, `topics` (local)
@@ -20,12 +21,14 @@
 #include "apps/lda/lda_layout.h"
 #include "base/fault.h"
 #include "mltune/app.h"
+#include "mltune/loop.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define LDA_WORD_TABLE "word_topic"
 #define LDA_TOTAL_TABLE "topic_total"
+#define LDA_DOC_TABLE "doc_topic"
 #define LDA_TOPICS_FILE "topics.json"
 #define LDA_WORDS_FILE "words.txt"
 
@@ -38,6 +41,37 @@ struct lda_scratch {
     int32_t *delta; /* [topics] */
     float *phi;     /* [held.entries_max][stride] */
     float *mix;     /* [2][stride] */
+    /* Of a loop: rows of a word's iterations, and of its tokens, [most tokens
+     * of a word in a part]; where the worker is in its part. */
+    void **row;
+    float **count;
+    struct lda_passing {
+        bool learns;
+        struct rng rng;
+        uint64_t token; /* of the part, the next one's */
+        double sum;     /* log p(w, z) of what was passed, before it was */
+    } pass;
+};
+
+/* An iteration of the loop: a word of a document. */
+struct lda_entry {
+    uint32_t count; /* tokens */
+    uint32_t tells; /* 1: of its document's entries the one that reports it */
+};
+
+/* Training as a loop; `plan` is NULL without. */
+struct lda_loop {
+    bool wanted;
+    struct corpus docs;      /* those that are trained on */
+    uint32_t (*key)[2];      /* [entries] document, word; by word: owned */
+    struct lda_entry *entry; /* [entries] owned */
+    uint64_t *first;         /* [words + 1] entries of each: owned */
+    uint64_t *word_tokens;   /* [words] owned */
+    uint32_t time_parts;     /* of each worker */
+    struct mlt_loop *plan;   /* owned */
+    struct lda_stretch {
+        uint64_t first_row, tokens;
+    } * part; /* [workers][steps] where a part's topics lie: owned */
 };
 
 struct lda {
@@ -52,7 +86,8 @@ struct lda {
     struct lda_layout layout;
     struct lda_held held;
     struct lda_scratch *scratch; /* [workers] */
-    mlt_table word_topic, topic_total, topics;
+    struct lda_loop loop;
+    mlt_table word_topic, topic_total, topics, doc_topic;
     const struct mlt_ps *ps;
     struct mlt_column *column; /* [topics + 1] to predict: owned */
     char *title;               /* [topics][LDA_TITLE_BYTES]: owned */
@@ -72,6 +107,28 @@ int lda_load(void *app, const char *dir, struct mlt_error *error);
 
 /* Takes the table `topics` to another number of workers (mlt_mover); @lda. */
 int lda_move_topics(const struct mlt_move *move, void *lda);
+
+/* Takes over the documents that are trained on, of which each pass has about
+ * @clocks clocks; lays out what follows from them. Errors: ERR_NOMEM. */
+enum err lda_loop_take(struct lda *l, struct corpus *train, uint32_t clocks);
+void lda_loop_free(struct lda *l);
+
+/* Once its tables are declared: the plan, and where topics lie (layout.share).
+ */
+int lda_loop_plan(struct lda *l, struct mlt_ps *ps, struct mlt_error *error);
+/* As plan of struct mlt_app_ops. */
+const char *lda_loop_text(void *app);
+
+/* Initial rows and topics of worker @w, and one of its clocks. */
+void lda_loop_init(const struct lda *l, struct mlt_worker *w);
+int lda_loop_clock(const struct lda *l, struct mlt_worker *w,
+                   const struct mlt_clock_ctx *ctx);
+
+/* The topics of @tokens tokens, which begin at a row of the worker's. */
+void lda_load_topics(const struct lda *l, struct mlt_worker *w,
+                     uint64_t first_row, uint64_t tokens, uint16_t z[]);
+void lda_store_topics(const struct lda *l, struct mlt_worker *w,
+                      uint64_t first_row, uint64_t tokens, const uint16_t z[]);
 
 /* Topic of a token before training: a function of seed, document, word, and
  * which of the document's tokens of that word it is. */

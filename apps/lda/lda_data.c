@@ -16,8 +16,9 @@ static const double default_fraction = 0.1;
 enum { SEED_OF_PARTS = 0x9a47, SEED_OF_HELD = 0x4e1d, SEED_OF_TOPICS = 0x70c5 };
 
 enum {
-    BYTES_A_TOKEN = 6,  /* document and topic */
-    BYTES_AN_ENTRY = 20 /* of held-out documents, and of runs */
+    BYTES_A_TOKEN = 6,       /* document and topic */
+    BYTES_AN_ENTRY = 20,     /* of held-out documents, and of runs */
+    LOOP_BYTES_AN_ENTRY = 72 /* its copies, and what planning takes */
 };
 
 void lda_close(void *app)
@@ -32,6 +33,8 @@ void lda_close(void *app)
         mem_free(l->scratch[i].delta);
         mem_free(l->scratch[i].phi);
         mem_free(l->scratch[i].mix);
+        mem_free(l->scratch[i].row);
+        mem_free(l->scratch[i].count);
     }
     mem_free(l->scratch);
     mem_free(l->summary);
@@ -41,6 +44,7 @@ void lda_close(void *app)
     corpus_deinit(&l->data);
     lda_layout_deinit(&l->layout);
     lda_held_deinit(&l->held);
+    lda_loop_free(l);
     mem_free(l);
 }
 
@@ -105,7 +109,7 @@ static char *summary_of(const struct corpus *c)
 }
 
 static enum err arrange(struct lda *l, const struct settings *s,
-                        const struct corpus *train, const struct corpus *test)
+                        struct corpus *train, const struct corpus *test)
 {
     uint32_t parts =
         s->clocks == 0 ? (uint32_t)LDA_CLOCKS_DEFAULT : (uint32_t)s->clocks;
@@ -117,6 +121,8 @@ static enum err arrange(struct lda *l, const struct settings *s,
     l->summary = summary_of(train);
     if (!l->summary)
         return ERR_NOMEM;
+    if (l->loop.wanted)
+        return lda_loop_take(l, train, parts);
     return lda_layout_init(&l->layout, train, parts, l->workers,
                            rng_mix(l->seed, SEED_OF_PARTS));
 }
@@ -138,11 +144,12 @@ static enum err load_training(struct lda *l, const struct settings *s,
                         "2^31 - 1",
                         s->data, train.tokens);
     if (!err)
-        err = data_memory_check(s->data,
-                                train.tokens * BYTES_A_TOKEN +
-                                    (train.entries + test.entries) *
-                                        BYTES_AN_ENTRY,
-                                data_memory_limit(), f);
+        err = data_memory_check(
+            s->data,
+            train.tokens * BYTES_A_TOKEN +
+                (train.entries + test.entries) * BYTES_AN_ENTRY +
+                l->loop.wanted * train.entries * LOOP_BYTES_AN_ENTRY,
+            data_memory_limit(), f);
     if (!err) {
         lda_prior_init(&l->prior, topics, train.words, alpha, beta);
         err = arrange(l, s, &train, &test);
@@ -166,6 +173,24 @@ static enum err load_evaluation(struct lda *l, const struct settings *s,
     return err;
 }
 
+static enum err read_parallel(struct lda *l, const struct settings *s,
+                              struct fault *f)
+{
+    const json_t *parallel = json_object_get(s->json, "parallel");
+    const char *word = parallel ? json_string_value(parallel) : "data";
+
+    l->loop.wanted = word && strcmp(word, "loop") == 0 && !s->evaluate;
+    if (!word || (strcmp(word, "loop") != 0 && strcmp(word, "data") != 0))
+        return fault_set(f, ERR_INVAL,
+                         "parallel: expected \"data\" or \"loop\"");
+    if (l->loop.wanted && s->clocks > MLT_LOOP_PARTS_MAX)
+        return fault_set(f, ERR_INVAL,
+                         "clock: %" PRIu64 " clocks a pass, expected at most "
+                         "%d with \"parallel\": \"loop\"",
+                         s->clocks, MLT_LOOP_PARTS_MAX);
+    return ERR_OK;
+}
+
 static enum err open_lda(struct lda *l, const struct mlt_app_config *config,
                          struct fault *f)
 {
@@ -185,7 +210,10 @@ static enum err open_lda(struct lda *l, const struct mlt_app_config *config,
     l->evaluate = s.evaluate;
     l->predict = s.predict != NULL;
     l->workers = config->workers;
-    if (s.evaluate)
+    err = read_parallel(l, &s, f);
+    if (err)
+        ; /* said */
+    else if (s.evaluate)
         err = load_evaluation(l, &s, topics, alpha, beta, f);
     else
         err = load_training(l, &s, topics, alpha, beta, f);

@@ -39,7 +39,7 @@ KERNEL_PART void store(float *p, vec v)
 void lda_prior_init(struct lda_prior *p, uint32_t topics, uint32_t words,
                     double alpha, double beta)
 {
-    double sum = 0;
+    double sum = 0, doc = 0;
     int n;
 
     assert(topics >= 1 && topics <= LDA_TOPICS_MAX && words >= 1);
@@ -51,7 +51,9 @@ void lda_prior_init(struct lda_prior *p, uint32_t topics, uint32_t words,
     for (n = 0; n < LDA_LOG_TABLE; n++) {
         p->log_alpha[n] = log(n + alpha);
         p->log_beta[n] = sum;
+        p->log_doc[n] = doc;
         sum += log(n + beta);
+        doc += p->log_alpha[n];
     }
 }
 
@@ -118,6 +120,21 @@ KERNEL double lda_row_log(const struct lda_prior *p, const int32_t row[])
            logs_of(p, row + k, p->topics - k);
 }
 
+double lda_doc_log(const struct lda_prior *p, const float count[])
+{
+    double prior = p->alpha * p->topics, sum = 0, length = 0;
+    double least = log_gamma(p->alpha);
+
+    for (uint32_t k = 0; k < p->topics; k++) {
+        uint32_t n = (uint32_t)count[k];
+
+        sum +=
+            n < LDA_LOG_TABLE ? p->log_doc[n] : log_gamma(n + p->alpha) - least;
+        length += n;
+    }
+    return sum + log_gamma(prior) - log_gamma(prior + length);
+}
+
 double lda_totals_log(const struct lda_prior *p, const int32_t total[])
 {
     double empty = log_gamma(p->words * p->beta), sum = 0;
@@ -131,7 +148,7 @@ double lda_totals_log(const struct lda_prior *p, const int32_t total[])
 
 /* ---- memory -------------------------------------------------------------- */
 
-static uint32_t stride_of(const struct lda_prior *prior)
+uint32_t lda_stride(const struct lda_prior *prior)
 {
     return (prior->topics + COLUMNS - 1) / COLUMNS * COLUMNS;
 }
@@ -145,14 +162,14 @@ uint64_t lda_sampler_bytes(const struct lda_prior *prior, uint32_t docs_max,
                       sizeof(*s->product) +
                       (docs_max + UINT64_C(1)) * sizeof(*s->count);
 
-    return stride_of(prior) * column +
+    return lda_stride(prior) * column +
            (run_max + UINT64_C(1)) * 2 * sizeof(*s->change);
 }
 
 enum err lda_sampler_init(struct lda_sampler *s, const struct lda_prior *prior,
                           uint32_t docs_max, uint32_t run_max)
 {
-    uint32_t stride = stride_of(prior);
+    uint32_t stride = lda_stride(prior);
     size_t bytes = stride * sizeof(float);
 
     memset(s, 0, sizeof(*s));
@@ -396,6 +413,14 @@ KERNEL_PART uint16_t draw(struct lda_sampler *s, float *count, uint16_t old,
     return (uint16_t) new;
 }
 
+/* What a token's draw changed. */
+KERNEL_PART void note(struct lda_sampler *s, uint16_t old, uint16_t new)
+{
+    s->change[2 * (size_t)s->changes] = old;
+    s->change[2 * (size_t)s->changes + 1] = new;
+    s->changes += new != old;
+}
+
 KERNEL static void sample(struct lda_sampler *s, size_t n, const uint32_t doc[],
                           uint16_t z[], const float u[], struct rng *rng)
 {
@@ -403,24 +428,56 @@ KERNEL static void sample(struct lda_sampler *s, size_t n, const uint32_t doc[],
         uint16_t old = z[i];
 
         z[i] = draw(s, s->count + (size_t)doc[i] * s->stride, old, u[i], rng);
-        s->change[2 * (size_t)s->changes] = old;
-        s->change[2 * (size_t)s->changes + 1] = z[i];
-        s->changes += z[i] != old;
+        note(s, old, z[i]);
     }
+}
+
+KERNEL static void sample_rows(struct lda_sampler *s, size_t n,
+                               float *const count[], uint16_t z[],
+                               const float u[], struct rng *rng)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint16_t old = z[i];
+
+        z[i] = draw(s, count[i], old, u[i], rng);
+        note(s, old, z[i]);
+    }
+}
+
+/* Random numbers of the next tokens; how many. */
+static size_t draw_numbers(size_t left, float u[DRAWS], struct rng *rng)
+{
+    size_t take = left < DRAWS ? left : DRAWS;
+
+    for (size_t i = 0; i < take; i++)
+        u[i] = uniform(rng);
+    return take;
 }
 
 void lda_word_sample(struct lda_sampler *s, size_t n, const uint32_t doc[],
                      uint16_t z[], struct rng *rng)
 {
     float u[DRAWS];
-    size_t done, i;
 
     assert(s->changes + n <= s->run_max);
-    for (done = 0; done < n; done += DRAWS) {
-        size_t take = n - done < DRAWS ? n - done : DRAWS;
+    for (size_t done = 0; done < n;) {
+        size_t take = draw_numbers(n - done, u, rng);
 
-        for (i = 0; i < take; i++)
-            u[i] = uniform(rng);
         sample(s, take, doc + done, z + done, u, rng);
+        done += take;
+    }
+}
+
+void lda_word_sample_rows(struct lda_sampler *s, size_t n, float *const count[],
+                          uint16_t z[], struct rng *rng)
+{
+    float u[DRAWS];
+
+    assert(s->changes + n <= s->run_max);
+    for (size_t done = 0; done < n;) {
+        size_t take = draw_numbers(n - done, u, rng);
+
+        sample_rows(s, take, count + done, z + done, u, rng);
+        done += take;
     }
 }

@@ -32,6 +32,7 @@ struct lda_prior {
     double alpha, beta;
     double log_beta[LDA_LOG_TABLE];  /* lgamma(n + beta) - lgamma(beta) */
     double log_alpha[LDA_LOG_TABLE]; /* log(n + alpha) */
+    double log_doc[LDA_LOG_TABLE];   /* lgamma(n + alpha) - lgamma(alpha) */
 };
 
 /* alpha, beta > 0. */
@@ -41,6 +42,10 @@ void lda_prior_init(struct lda_prior *p, uint32_t topics, uint32_t words,
 /* A topic's share of a word's row in log p(w, z): the sum over the row's counts
  * of lgamma(n + beta) - lgamma(beta). @row[topics], each >= 0. */
 double lda_row_log(const struct lda_prior *p, const int32_t row[]);
+
+/* The same of a document: lgamma(n + alpha) - lgamma(alpha), over its counts,
+ * and what its length gives. */
+double lda_doc_log(const struct lda_prior *p, const float count[]);
 
 /* Likelihood of the totals: the sum of lgamma(V beta) - lgamma(n + V beta). */
 double lda_totals_log(const struct lda_prior *p, const int32_t total[]);
@@ -90,5 +95,13 @@ void lda_word_begin(struct lda_sampler *s, const int32_t row[]);
  * with topics @z[i] until now and afterwards. The moves are s->change. */
 void lda_word_sample(struct lda_sampler *s, size_t n, const uint32_t doc[],
                      uint16_t z[], struct rng *rng);
+
+/* The same, where the documents' counts lie elsewhere: @count[i] is that of
+ * token i, [stride], zeros past the topics. */
+void lda_word_sample_rows(struct lda_sampler *s, size_t n, float *const count[],
+                          uint16_t z[], struct rng *rng);
+
+/* Topics, rounded up as struct lda_sampler has them. */
+uint32_t lda_stride(const struct lda_prior *prior);
 
 #endif

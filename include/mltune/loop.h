@@ -217,6 +217,13 @@ MLT_API int mlt_loop_pass(struct mlt_worker *w, struct mlt_loop *loop,
  * a wavefront come from 0 on. */
 MLT_API unsigned mlt_loop_steps(const struct mlt_loop *loop);
 
+/* A worker's part of a step, as its body gets it: iterations, keys and values,
+ * in their order; the rest is NULL. For what a program keeps by iterations. The
+ * number of them, 0 where the worker (over all nodes) has none in this step.
+ * Any thread, at any time. Misuse: a step or worker that is none. */
+MLT_API size_t mlt_loop_part(const struct mlt_loop *loop, unsigned worker,
+                             unsigned step, struct mlt_block *out);
+
 /* One step, called by all workers, each with the same loop, step and body. They
  * meet before and after it, and rows are where they were. Ends no clock: the
  * caller does, or the runtime after run_clock; buffered updates go with it.

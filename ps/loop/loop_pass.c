@@ -308,6 +308,24 @@ unsigned mlt_loop_steps(const struct mlt_loop *l)
     return schedule_steps(&l->schedule);
 }
 
+size_t mlt_loop_part(const struct mlt_loop *l, unsigned worker, unsigned step,
+                     struct mlt_block *out)
+{
+    uint64_t first = 0;
+
+    if (worker >= l->workers || step >= schedule_steps(&l->schedule))
+        ps_misuse("loop %s: the part of worker %u, of %u, in step %u, of %u",
+                  l->name, worker, l->workers, step,
+                  schedule_steps(&l->schedule));
+    *out = (struct mlt_block){0};
+    if (worker < l->plan.workers)
+        out->n = part_length(l, worker, step, &first);
+    out->key = l->key + first * l->nest.dims;
+    if (l->value)
+        out->value = (const char *)l->value + first * l->value_bytes;
+    return out->n;
+}
+
 static int one_step(const struct loop_run *r, unsigned step)
 {
     const struct mlt_loop *l = r->loop;

@@ -94,6 +94,10 @@ class Cluster(Case):
         """Whole numbers and worker-local state."""
         self.same_on("lda", 2, 4)
 
+    def test_lda_as_a_loop_is_the_same_to_the_last_bit(self):
+        """Words' or documents' rows go round; totals are shared."""
+        self.same_on("lda", 4, settings={"parallel": "loop"})
+
     def test_tuning_makes_the_same_decisions(self):
         """With trial lengths in clocks a search ends as on one node."""
         config = {**fixed("mlr"),

@@ -114,6 +114,29 @@ static void compare(struct job *job, struct mlt_ps *ps, uint64_t seed)
     }
 }
 
+/* The parts of all workers in all steps have each iteration once. */
+static void check_parts(const struct mlt_loop *loop, const struct loop_nest *n,
+                        unsigned workers)
+{
+    bool had[LOOP_RANDOM_ITERATIONS] = {false};
+    struct mlt_block b;
+    uint64_t all = 0;
+
+    for (unsigned step = 0; step < mlt_loop_steps(loop); step++)
+        for (unsigned w = 0; w < workers; w++) {
+            all += mlt_loop_part(loop, w, step, &b);
+            for (size_t i = 0; i < b.n; i++) {
+                uint32_t id = ((const uint32_t *)b.value)[i];
+
+                assert_false(had[id]);
+                had[id] = true;
+                assert_memory_equal(b.key + i * n->dims, nest_key(n, id),
+                                    n->dims * sizeof(uint32_t));
+            }
+        }
+    assert_int_equal(all, n->iterations);
+}
+
 static void check_random(struct job *job, const char *model, uint64_t seed)
 {
     struct mlt_ps *ps = start_job(job, model);
@@ -126,6 +149,7 @@ static void check_random(struct job *job, const char *model, uint64_t seed)
     job->j.no_totals = seed % 3 == 1; /* workers meet less often */
     o.totals = job->j.no_totals ? 0 : o.totals;
     loop = loop_fixture_new(ps, &o);
+    check_parts(loop, n, job->j.r.workers);
     for (int pass = 0; pass < 4; pass++) {
         if (pass == 2) { /* the fork's first writes copy chunks */
             assert_int_equal(ps_fork(ps, BRANCH, 0, BRANCH_TRAINING), ERR_OK);
