@@ -16,7 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WALK_FDS_MAX = 16 };
+enum {
+    WALK_FDS_MAX = 16,
+    PLAIN_BYTES = 2048 /* of a folder's entries, read at a time */
+};
 
 enum err file_join(char out[FILE_PATH_MAX], const char *dir, const char *name,
                    struct fault *f)
@@ -423,12 +426,84 @@ static int remove_entry(const char *path, const struct stat *st, int type,
                                              : ops->unlink(path);
 }
 
+static int remove_plainly(char path[FILE_PATH_MAX], dev_t device);
+
+/* What is in the folder @path, open as @fd. */
+static int empty_plainly(int fd, char path[FILE_PATH_MAX], dev_t device)
+{
+    _Alignas(struct dirent64) char bytes[PLAIN_BYTES];
+    size_t len = strlen(path);
+    ssize_t n;
+
+    while ((n = getdents64(fd, bytes, sizeof(bytes))) > 0)
+        for (ssize_t at = 0; at < n;) {
+            const struct dirent64 *e = (const void *)(bytes + at);
+            int failed;
+
+            at += e->d_reclen;
+            if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+                continue;
+            if (snprintf(path + len, FILE_PATH_MAX - len, "/%s", e->d_name) >=
+                (int)(FILE_PATH_MAX - len)) {
+                errno = ENAMETOOLONG;
+                return -1;
+            }
+            failed = remove_plainly(path, device);
+            path[len] = '\0';
+            if (failed)
+                return -1;
+        }
+    return n < 0 ? -1 : 0;
+}
+
+/* As nftw with remove_entry, but without memory. Nothing of another file system
+ * than @device is touched. */
+static int remove_plainly(char path[FILE_PATH_MAX], dev_t device)
+{
+    struct stat st;
+    int fd, failed, saved;
+
+    if (lstat(path, &st) != 0)
+        return -1;
+    if (st.st_dev != device)
+        return 0;
+    if (!S_ISDIR(st.st_mode))
+        return disk_system()->unlink(path);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) {
+        failed = empty_plainly(fd, path, device);
+        saved = errno;
+        close(fd);
+        errno = saved;
+        if (failed)
+            return -1;
+    }
+    return disk_system()->rmdir(path);
+}
+
+/* @path without the memory that nftw needs. */
+static int remove_in_want(const char *path)
+{
+    char own[FILE_PATH_MAX];
+    struct stat st;
+
+    if (snprintf(own, sizeof(own), "%s", path) >= (int)sizeof(own)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return lstat(own, &st) == 0 ? remove_plainly(own, st.st_dev) : -1;
+}
+
 enum err folder_remove(const char *path, struct fault *f)
 {
+    int failed;
+
     assert(strcmp(path, "/") != 0);
-    if (nftw(path, remove_entry, WALK_FDS_MAX,
-             FTW_PHYS | FTW_DEPTH | FTW_MOUNT) != 0 &&
-        errno != ENOENT)
+    failed = nftw(path, remove_entry, WALK_FDS_MAX,
+                  FTW_PHYS | FTW_DEPTH | FTW_MOUNT);
+    if (failed && errno == ENOMEM)
+        failed = remove_in_want(path);
+    if (failed && errno != ENOENT)
         return fault_errno(f, ERR_IO, errno, "remove %s", path);
     return ERR_OK;
 }

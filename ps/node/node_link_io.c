@@ -1,5 +1,6 @@
 #include "ps/node/node_link_io.h"
 
+#include "base/host/context_io.h"
 #include "base/mem.h"
 #include "base/proto/proto.h"
 #include "base/run_key_io.h"
@@ -62,7 +63,7 @@ static enum err connect_all(struct node_link *l, const char *endpoint,
     struct run_key key;
     enum err err;
 
-    l->context = zmq_ctx_new();
+    l->context = context_new();
     if (!l->context)
         return zmq_fault(f, "ZeroMQ context");
     l->dealer = zmq_socket(l->context, ZMQ_DEALER);

@@ -1,5 +1,6 @@
 #include "ps/wire/comm_io.h"
 
+#include "base/host/context_io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -85,7 +86,7 @@ static enum err open_pull(struct comm *c, struct fault *f)
     int waiting_max = COMM_WAITING_MAX;
     enum err err;
 
-    c->context = zmq_ctx_new();
+    c->context = context_new();
     c->pull = c->context ? zmq_socket(c->context, ZMQ_PULL) : NULL;
     if (!c->pull ||
         zmq_setsockopt(c->pull, ZMQ_RCVHWM, &waiting_max,

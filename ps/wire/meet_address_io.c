@@ -2,6 +2,7 @@
 #include "ps/wire/meet_io.h"
 
 #include "base/clock_io.h"
+#include "base/host/context_io.h"
 #include "base/host/lookup_io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -194,12 +195,13 @@ static enum err open_socket(struct meet *m, struct fault *f)
     int linger = LINGER_MS;
     enum err err;
 
-    m->context = zmq_ctx_new();
+    m->context = context_new();
     m->socket = m->context
                     ? zmq_socket(m->context, m->node ? ZMQ_DEALER : ZMQ_ROUTER)
                     : NULL;
     if (!m->socket)
-        return fault_errno(f, ERR_IO, errno, "meet at %.200s", m->place);
+        return fault_errno(f, errno == ENOMEM ? ERR_NOMEM : ERR_IO, errno,
+                           "meet at %.200s", m->place);
     if (m->node) {
         linger = 0;
         size_max = ANSWER_MAX;

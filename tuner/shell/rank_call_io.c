@@ -2,6 +2,7 @@
 
 #include "base/clock_io.h"
 #include "base/deadlines.h"
+#include "base/host/context_io.h"
 #include "base/host/lookup_io.h"
 #include "base/mem.h"
 
@@ -41,7 +42,7 @@ enum err rank_call_open(const char *place, const char *key, unsigned rank,
         err = fault_set(f, ERR_INVAL,
                         "%.200s: expected tcp://HOST:PORT of rank 0", place);
     if (!err) {
-        c->context = zmq_ctx_new();
+        c->context = context_new();
         if (!c->context)
             err = fault_errno(f, ERR_IO, errno, "make a socket");
     }

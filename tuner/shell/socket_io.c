@@ -1,6 +1,7 @@
 #include "tuner/shell/socket_io.h"
 
 #include "base/deadlines.h"
+#include "base/host/context_io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/run_key_io.h"
@@ -251,7 +252,7 @@ static enum err make_router(struct tuner_socket *s, struct fault *f)
     enum err err;
 
     memset(s, 0, sizeof(*s));
-    s->context = zmq_ctx_new();
+    s->context = context_new();
     s->router = s->context ? zmq_socket(s->context, ZMQ_ROUTER) : NULL;
     if (s->router) {
         set_options(s->router);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/faulty_disk.h"
+#include "tests/unit/fixture/no_memory.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -221,6 +222,32 @@ static void folder_remove_follows_no_link(void **state)
     assert_false(exists("d"));
     expect_text("precious/file", "x");
     assert_int_equal(folder_remove(in_dir("d"), NULL), 0);
+}
+
+static bool removes_d(void)
+{
+    return folder_remove(in_dir("d"), NULL) == ERR_OK;
+}
+
+/* Nor does it need memory, as at the end of a process that has none left. */
+static void folder_remove_needs_no_memory(void **state)
+{
+    char link[FILE_PATH_MAX], name[64];
+
+    (void)state;
+    put("file", "x");
+    for (int i = 0; i < 300; i++) { /* more than are read at a time */
+        snprintf(name, sizeof(name), "d/%d", i % 3);
+        assert_int_equal(folder_make(in_dir(name), NULL), 0);
+        snprintf(name, sizeof(name), "d/%d/%d", i % 3, i);
+        put(name, "x");
+    }
+    assert_int_equal(file_join(link, dir, "d/link", NULL), 0);
+    assert_int_equal(symlink(in_dir("file"), link), 0);
+    assert_true(without_memory(removes_d));
+    assert_false(exists("d"));
+    expect_text("file", "x");
+    assert_true(without_memory(removes_d));
 }
 
 static void listen_at(const char *name)
@@ -710,6 +737,7 @@ int main(void)
         CASE(folder_published_replaces_the_old),
         CASE(folder_publish_onto_a_file_is_refused),
         CASE(folder_remove_follows_no_link),
+        CASE(folder_remove_needs_no_memory),
         CASE(folder_sweep_removes_temporaries),
         CASE(file_write_survives_any_failing_call),
         CASE(file_write_says_what_failed),
