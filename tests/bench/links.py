@@ -2,7 +2,7 @@
 """Faults between the nodes of a run: real processes, each in a network namespace.
 
     links.py [--n 100] [--kinds reset,loss,...] [--forms direct,tuner]
-             [--lanes 8] [--seed 1] [--mltune build/release/mltune]
+             [--lanes 8] [--seed 1] [--minutes M] [--mltune build/release/mltune]
 
 Three nodes on a bridge meet over TCP, with a key. In the form `direct` they use the
 parameter server directly and check their sums (links_adder.py). In the form `tuner`
@@ -25,8 +25,9 @@ node that is really away. Prints a line a kind and form:
 
 recovered: with the right sums or result. ended: the nodes said who is away.
 longest_s: from what happened (a network that heals: from when it began; a stop that
-is over: from SIGCONT) until all went on, or had ended (a tuner's run: until it said
-who is away). late: how many took longer than 15 s. Exit code 1 if any failed,
+is over: from SIGCONT) until all went on, or had said who is away: the processes end
+a second or so later, a tuner's run when it has started its nodes three times. late: how many took longer than 15 s. missed: all was over before it
+happened. After M minutes no round is begun any more. Exit code 1 if any failed,
 with what was said in the folder that is named. It needs root.
 """
 import argparse
@@ -71,6 +72,10 @@ CONFIG = {
 
 class Wrong(Exception):
     """What is promised is not kept."""
+
+
+class Missed(Exception):
+    """All was over before it happened."""
 
 
 def ip(*words, check=True):
@@ -208,10 +213,13 @@ class Round:
         self.nap(rng.uniform(0.1, 2))
         self.happened = time.time()
         if self.kind == "reset":
+            whose = []
             for _ in range(3):
-                self.what += f" {net.reset(rng.randrange(NODES), rng)}"
+                whose.append(net.reset(rng.randrange(NODES), rng))
                 self.nap(rng.uniform(0.05, 0.5))
-            self.over = time.time()
+            self.what += f" {whose}"
+            if whose == [None] * 3:
+                raise Missed
         elif self.kind in ("cut", "cut10"):
             i = rng.randrange(NODES)
             j = (i + rng.randrange(1, NODES)) % NODES
@@ -315,6 +323,8 @@ class Direct(Round):
             time.sleep(0.02)
 
     def judge(self, ends):
+        if max(ends) < self.happened:
+            raise Missed
         codes = [node.returncode for node in self.nodes]
         self.what += " ends " + " ".join(f"{e - self.happened:.1f}" for e in ends)
         right = ["right" in self.text(f"node-{i}.out") for i in range(NODES)]
@@ -340,8 +350,13 @@ class Direct(Round):
                 raise Wrong(f"node {i} names {said}, not {others}")
             begin = self.over if i in self.away and self.over else \
                 self.happened
-            latest = max(latest, ends[i] - begin)
+            latest = max(latest, self.said_at(i, ends[i]) - begin)
         return False, latest
+
+    def said_at(self, i, ended):
+        """When its call had failed, and it had said so; its end comes after."""
+        at = re.search(r"^said at (\S+)$", self.text(f"node-{i}.err"), re.M)
+        return float(at.group(1)) if at else ended
 
     def longest_stall(self):
         """Of what all nodes said of their way, since it happened."""
@@ -370,9 +385,9 @@ class Tuner(Round):
                     .split(b"\0")
             except OSError:
                 continue
-            verb = words[1:2]
-            if os.path.basename(words[0]) == b"mltune" and verb and (
-                    verb[0] in (b"run", b"resume")) == (role == "tuner"):
+            wanted = ((b"run", b"resume") if role == "tuner" else (b"node",))
+            if os.path.basename(words[0]) == b"mltune" and \
+                    words[1] in wanted:
                 found = pid
         if found is None:
             raise Wrong(f"no process of {role}")
@@ -474,6 +489,8 @@ class Tuner(Round):
             raise Wrong(f"result {result}, not {self.reference[0]}")
         if self.reference and tables != self.reference[1]:
             raise Wrong("another model")
+        if max(at for at, _ in self.records()) < self.happened:
+            raise Missed
         restarted = [at for at, r in self.records()
                      if r["kind"] == "run_resumed"]
         if restarted and self.away:
@@ -500,7 +517,7 @@ FORMS = {"direct": Direct, "tuner": Tuner}
 
 class Sums:
     def __init__(self):
-        self.recovered = self.ended = self.failed = 0
+        self.recovered = self.ended = self.failed = self.missed = 0
         self.seconds = []
 
     def line(self, kind, form):
@@ -508,7 +525,7 @@ class Sums:
         return (f"links kind={kind} form={form} "
                 f"n={self.recovered + self.ended + self.failed} "
                 f"recovered={self.recovered} ended={self.ended} "
-                f"failed={self.failed} late={sum(s > LATE_S for s in at)} "
+                f"failed={self.failed} missed={self.missed} late={sum(s > LATE_S for s in at)} "
                 f"median_s={at[len(at) // 2]:.1f} longest_s={at[-1]:.1f}")
 
 
@@ -520,11 +537,18 @@ def lane(number, work, sums, options, reference, lock):
                 form, kind, i = work.get_nowait()
             except queue.Empty:
                 return
+            if time.time() > options.until:
+                continue
             one = FORMS[form](net, kind, i, options,
                               reference if form == "tuner" else None)
             try:
                 recovered, seconds = one.go()
                 why = ""
+            except Missed:
+                with lock:
+                    sums[kind, form].missed += 1
+                shutil.rmtree(one.folder, ignore_errors=True)
+                continue
             except (Wrong, OSError, subprocess.SubprocessError, KeyError,
                     ValueError) as e:
                 why = f"{type(e).__name__}: {e}"
@@ -571,12 +595,14 @@ def main():
     parser.add_argument("--lanes", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=1e6)
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--mltune", default=ROOT / "build/release/mltune",
                         type=pathlib.Path)
     options = parser.parse_args()
     options.mltune = options.mltune.resolve()
     options.build = options.mltune.parent
+    options.until = time.time() + options.minutes * 60
     forms, kinds = options.forms.split(","), options.kinds.split(",")
     reference = undisturbed(options) if "tuner" in forms else None
     work, sums, lock = queue.Queue(), collections.defaultdict(Sums), \

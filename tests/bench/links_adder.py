@@ -6,7 +6,7 @@
 Each worker adds integers that all know, at each clock, to rows that lie on all
 nodes. Under bsp each read is compared with the sum of all clocks before, at the end
 all rows are, under every model: what was lost or came twice is found. Says "at N"
-as it goes on, and "right" at the end; else why not, and ends with 1.
+as it goes on, and "right" at the end; else why not and when, and ends with 1.
 """
 import pathlib
 import sys
@@ -95,7 +95,7 @@ def main():
         adder.server.run(adder.check)
         adder.server.close()
     except (AssertionError, ps.PsError) as e:
-        print(f"node {node}: {e}", file=sys.stderr)
+        print(f"node {node}: {e}\nsaid at {time.time():.3f}", file=sys.stderr)
         return 1
     print("right", flush=True)
     return 0
