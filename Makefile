@@ -112,6 +112,12 @@ $(B)/obj/apps/%_kernel.o: CFLAGS_fuzz := -O1 -DMLT_DEBUG
 # of fuzz_config's time, a quarter was this. Edges stay counted.
 $(patsubst %,$(B)/obj/base/%.o,mem text json/json json/json_place): \
 	CFLAGS_fuzz += -fno-sanitize-coverage=trace-cmp
+# The same of a request, byte by byte, and of the target's own checks, which no input is to pass.
+$(patsubst %,$(B)/obj/%.o,base/crc32c tests/fuzz/fuzz_http \
+	$(addprefix api/http/,request response route guard)): \
+	CFLAGS_fuzz += -fno-sanitize-coverage=trace-cmp
+# What it does is no news.
+$(B)/obj/tests/fuzz/pool.o: CFLAGS_fuzz := -O2 -fsanitize=address
 endif
 
 # Another that changes with the list of objects: one that is gone must leave the
@@ -331,8 +337,13 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
 FUZZ_CHOSEN = $(if $(T),$(foreach f,$(FUZZERS),$(if $(findstring $(T),$(f)),$(f))),$(FUZZERS))
 $(B)/fuzz_head $(B)/fuzz_salvage: $(patsubst %,$(B)/obj/tests/sim/%.o,disk disk_vfs)
+# Those that look for leaks themselves have their small blocks from a pool.
+POOLED := $(shell grep -lE 'mem_outstanding|config_check\.h' tests/fuzz/fuzz_*.c)
+POOLED := $(patsubst tests/fuzz/%.c,$(B)/%,$(POOLED))
+$(POOLED): $(B)/obj/tests/fuzz/pool.o
+$(POOLED): POOL := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 $(FUZZERS): $(B)/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/asan_options.o $(ARCHIVE)
-	$(Q)$(CC) $(LINK_FLAGS) -fsanitize=fuzzer $(filter-out %.a,$^) $(filter %.a,$^) $(LIBS) -o $@
+	$(Q)$(CC) $(LINK_FLAGS) $(POOL) -fsanitize=fuzzer $(filter-out %.a,$^) $(filter %.a,$^) $(LIBS) -o $@
 .PHONY: fuzz fuzz-grow
 ifeq ($(V),fuzz)
 fuzz: $(FUZZ_CHOSEN)

@@ -261,13 +261,13 @@ static void lacks_name(struct config_parse *p, const json_t *app)
 /* ---- settings of no application ------------------------------------------ */
 
 /* Puts the keys of @e's settings into the object @keys. */
-static enum err add_keys(json_t *keys, const struct registry_entry *e)
+static enum err add_keys(const struct config_env *env, json_t *keys,
+                         const struct registry_entry *e)
 {
     json_t *schema = NULL, *value;
-    enum err err =
-        e && e->settings
-            ? json_load(e->settings, strlen(e->settings), &schema, NULL, NULL)
-            : ERR_OK;
+    enum err err = e && e->settings
+                       ? config_schemas_entry(env->schemas, e, &schema, NULL)
+                       : ERR_OK;
     const char *key;
 
     json_object_foreach(json_object_get(schema, "properties"), key, value)
@@ -280,8 +280,9 @@ static enum err add_keys(json_t *keys, const struct registry_entry *e)
 }
 
 /* Keys of all applications, programs and plug-ins; the caller's. */
-static enum err all_keys(const struct registry *r, json_t **out)
+static enum err all_keys(const struct config_env *env, json_t **out)
 {
+    const struct registry *r = env->registry;
     static const char *const more[] = {PROGRAM_ENTRY, APP_PLUGIN_ENTRY};
     json_t *keys =
         json_pack("{s:b, s:b, s:b}", "name", 1, "command", 1, "plugin", 1);
@@ -289,9 +290,9 @@ static enum err all_keys(const struct registry *r, json_t **out)
     enum err err = keys ? ERR_OK : ERR_NOMEM;
 
     for (size_t i = 0; !err && (e = registry_at(r, REGISTRY_APP, i)); i++)
-        err = add_keys(keys, e);
+        err = add_keys(env, keys, e);
     for (size_t i = 0; !err && i < sizeof(more) / sizeof(*more); i++)
-        err = add_keys(keys, registry_find(r, REGISTRY_APP, more[i]));
+        err = add_keys(env, keys, registry_find(r, REGISTRY_APP, more[i]));
     if (err)
         json_decref(keys);
     else
@@ -319,7 +320,7 @@ static enum err tell_strange(struct config_parse *p, const json_t *app)
 {
     json_t *keys = NULL, *value;
     const char *key, *near;
-    enum err err = all_keys(p->env->registry, &keys);
+    enum err err = all_keys(p->env, &keys);
 
     json_object_foreach((json_t *)app, key, value)
     {

@@ -101,21 +101,25 @@ static void make_views(void)
     static struct history h;
     struct view_options alone = {.registry = &registry};
     struct view_options many = {.registry = &registry};
+    json_t *config;
 
     json_count_memory();
     config_fixture_fill(&registry);
     history_init(&h);
+    config = json_pack("{s:s}", "name", "fuzz");
     feed_run(&h);
     check(desk_new(&desk) == ERR_OK &&
               listen_parse("127.0.0.1:80", &self, NULL) == ERR_OK,
           "memory");
     many.desk = desk;
     wake_fd = eventfd(0, EFD_NONBLOCK);
-    check(view_new(&alone, &view) == ERR_OK &&
+    check(view_new(&alone, &view) == ERR_OK && config &&
               view_new(&many, &service) == ERR_OK &&
               view_add_run(view, "run-1", "fuzz", &h) == ERR_OK &&
               view_add_run(service, "run-1", "fuzz", &h) == ERR_OK,
           "views");
+    view_keep_run(view, "run-1", config, NULL);
+    view_keep_run(service, "run-1", config, NULL);
     warm();
 }
 
