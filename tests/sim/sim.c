@@ -22,7 +22,7 @@ enum {
     QUEUE_MAX = 512,
     BRANCHES_MAX = 262144,
     QUANTUM = 32, /* samples that share one draw of the noise of sampling */
-    STEPS_MAX = 400000,
+    STEPS_MAX = 1000000,
     TRIED_MAX = 16384,
     DISK_MAX = 512,
     TRIES_MAX = 10,   /* of what finds no memory: as the shell's */
@@ -1158,18 +1158,20 @@ static void hand(struct sim *s, const struct msg *m)
 }
 
 /* Nothing comes for a while, but the times of others. False: the process did
- * not live to say it. */
+ * not live to say it, or the tuner not to hear it. */
 static bool comes_late(struct sim *s)
 {
     double until_s = s->now + line_late_s(&s->line);
     unsigned process = s->line.processes;
 
     s->line.stalled_until_s = until_s;
-    while (!s->finished && s->line.alive && next_due(s) <= until_s) {
+    while (!s->finished && !s->crashing && s->line.alive &&
+           next_due(s) <= until_s) {
         s->now = fmax(s->now, next_due(s));
         due(s);
     }
-    if (s->finished || !s->line.alive || s->line.processes != process)
+    if (s->finished || s->crashing || !s->line.alive ||
+        s->line.processes != process)
         return false;
     s->now = fmax(s->now, until_s);
     return true;

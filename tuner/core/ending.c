@@ -397,6 +397,25 @@ static const struct branch *model_branch(struct board *c)
     return board_keep(c, base, "model");
 }
 
+/* It was trained, and there is no copy of what it was: memory was short
+ * whenever one was to be kept, and then its branch was lost. From its last
+ * snapshot, or from its beginning, the run can go on. What `max_time` ends may
+ * have no model yet, and would be ended again. */
+static void no_model(struct board *c)
+{
+    struct tuner_finish *f = &c->owner->ending->finish;
+
+    c->owner->ending->phase = ENDING_OVER;
+    if (f->status != RUN_FINISHED || strcmp(f->reason, "max_time") == 0)
+        return;
+    f->status = RUN_INTERRUPTED;
+    snprintf(f->reason, sizeof(f->reason), "not_saved");
+    snprintf(f->message, sizeof(f->message),
+             "trained, not saved: memory was too short to keep a copy of the "
+             "model, and its branch was lost; raise memory.limit, then resume "
+             "the run");
+}
+
 static void save_model(struct board *c)
 {
     const struct branch *b = NULL;
@@ -410,7 +429,7 @@ static void save_model(struct board *c)
     if (c->owner->ending->finish.status != RUN_INTERRUPTED)
         b = model_branch(c);
     if (!b) {
-        c->owner->ending->phase = ENDING_OVER;
+        no_model(c);
         return;
     }
     /* All else is freed: a copy may be had soon. */
