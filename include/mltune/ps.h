@@ -304,7 +304,9 @@ MLT_API int mlt_ps_set_bandwidth(struct mlt_ps *ps, double mbps);
 
 /* Writes every saved table of the active branch as DIR/NAME.npy (values without
  * slots, shape [rows, width]); the folder must exist. Complete or not at all: a
- * file appears under its name only when it is whole. Of several nodes each
+ * file appears under its name only when it is whole. A table with MLT_KEYED has
+ * a second file, DIR/NAME.keys.npy: its keys in order and the row of each, as
+ * 64-bit integers, shape [keys, 2]. Of several nodes each
  * writes its rows into the files, which are whole when all have returned.
  * Errors: no active branch, or one in which a run failed; input and output. */
 MLT_API int mlt_ps_save(struct mlt_ps *ps, const char *dir,

@@ -4,6 +4,7 @@
 #include "base/file_io.h"
 #include "base/mem.h"
 #include "branches/snapshot_io.h"
+#include "ps/disk/keys_io.h"
 #include "ps/disk/manifest_io.h"
 #include "ps/disk/numbering_io.h"
 #include "ps/server/forks.h"
@@ -68,6 +69,7 @@ static bool is_ours(const char *name)
 {
     return strncmp(name, SHARD_PREFIX, strlen(SHARD_PREFIX)) == 0 ||
            strncmp(name, ROWS_PREFIX, strlen(ROWS_PREFIX)) == 0 ||
+           keys_file_is_ours(name) ||
            strncmp(name, MANIFEST_NAME, strlen(MANIFEST_NAME)) == 0;
 }
 
@@ -135,6 +137,22 @@ static enum err write_shards(struct backup *b, struct fault *f)
     return ERR_OK;
 }
 
+/* Of one node: between several there are no keys. */
+static enum err write_keys(struct backup *b, struct fault *f)
+{
+    uint32_t first = b->shape->node * b->shape->workers;
+    enum err err = ERR_OK;
+
+    for (uint32_t t = 0; t < b->shape->tables && !err; t++) {
+        struct keys *k = b->shape->worker[0].view[t].keys;
+
+        if (k)
+            err = keys_store(k, t, b->manifest.part[first].seal, b->tmp,
+                             &b->bytes, f);
+    }
+    return err;
+}
+
 static enum err write_folder(struct backup *b, struct fault *f)
 {
     char path[FILE_PATH_MAX];
@@ -147,6 +165,8 @@ static enum err write_folder(struct backup *b, struct fault *f)
     if (err)
         return err;
     err = write_shards(b, f);
+    if (!err)
+        err = write_keys(b, f);
     if (!err)
         err = file_join(path, b->tmp, MANIFEST_NAME, f);
     if (!err) /* flushes the folder, too */
@@ -398,18 +418,6 @@ static enum err check_branch(const struct branch_entry *entry, branch_id branch,
     return ERR_OK;
 }
 
-/* Its rows without its keys would be nobody's. */
-static enum err check_keys(const struct ps_shape *shape, struct fault *f)
-{
-    for (size_t t = 0; t < shape_tables(shape); t++)
-        if (table_has_keys(shape_table(shape, t)))
-            return fault_set(f, ERR_UNSUPPORTED,
-                             "snapshot: table %s has keys (MLT_KEYED), which "
-                             "are not in snapshots and checkpoints",
-                             table_name(shape_table(shape, t)));
-    return ERR_OK;
-}
-
 void ps_snapshot_count(struct mlt_ps *ps)
 {
     ps_saving(ps)->backups++;
@@ -429,8 +437,6 @@ enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
     if (saving->backup)
         return fault_set(f, ERR_BUSY, "another snapshot is being written");
     err = check_branch(forks_find(ps, branch), branch, f);
-    if (!err)
-        err = check_keys(shape, f);
     if (err)
         return err;
     b = mem_calloc(1, sizeof(*b));

@@ -2,6 +2,7 @@
 
 #include "base/disk_io.h"
 #include "base/npy_io.h"
+#include "ps/disk/keys_io.h"
 #include "ps/server/device.h"
 #include "ps/server/errors.h"
 #include "ps/server/forks.h"
@@ -22,10 +23,12 @@ static struct npy_info shape_of(const struct table *t)
     return (struct npy_info){types[t->type], t->rows, t->width};
 }
 
+/* @end: "npy", or "keys.npy". */
 static enum err table_path(char path[PATH_BYTES], const char *dir,
-                           const struct table *t, struct fault *f)
+                           const struct table *t, const char *end,
+                           struct fault *f)
 {
-    int n = snprintf(path, PATH_BYTES, "%s/%s.npy", dir, t->name);
+    int n = snprintf(path, PATH_BYTES, "%s/%s.%s", dir, t->name, end);
 
     assert(dir);
     if (n >= PATH_BYTES)
@@ -110,6 +113,28 @@ static enum err save_table(const struct mlt_ps *ps, branch_id branch,
     return err;
 }
 
+static struct keys *keys_of(const struct mlt_ps *ps, mlt_table table)
+{
+    return ps_shape(ps)->worker[0].view[table].keys;
+}
+
+/* Of one node: between several there are no keys. */
+static enum err save_keys(const struct mlt_ps *ps, mlt_table table,
+                          const char *dir, uint64_t *sum, struct fault *f)
+{
+    char path[PATH_BYTES];
+    uint64_t written = 0;
+    enum err err;
+
+    if (!keys_of(ps, table))
+        return ERR_OK;
+    err = table_path(path, dir, &ps_shape(ps)->table[table], "keys.npy", f);
+    if (!err)
+        err = keys_save(keys_of(ps, table), path, &written, f);
+    *sum += written;
+    return err;
+}
+
 enum err ps_save(struct mlt_ps *ps, branch_id branch, const char *dir,
                  uint64_t *bytes, struct fault *f)
 {
@@ -130,13 +155,15 @@ enum err ps_save(struct mlt_ps *ps, branch_id branch, const char *dir,
 
         if (!ps_table_info(ps, t).saved)
             continue;
-        err = table_path(path, dir, &ps_shape(ps)->table[t], f);
+        err = table_path(path, dir, &ps_shape(ps)->table[t], "npy", f);
         if (!err)
             err = (ps_shape(ps)->nodes > 1 ? save_part : save_table)(
                 ps, branch, t, path, &written, f);
+        sum += written;
+        if (!err)
+            err = save_keys(ps, t, dir, &sum, f);
         if (err)
             return err;
-        sum += written;
     }
     if (bytes)
         *bytes = sum;
@@ -174,6 +201,18 @@ static enum err read_row(struct mlt_ps *ps, mlt_table table, uint64_t row,
     return npy_read(r, bytes, t->value_bytes, f);
 }
 
+static enum err load_keys(const struct mlt_ps *ps, mlt_table table,
+                          const char *dir, struct fault *f)
+{
+    char path[PATH_BYTES];
+    enum err err;
+
+    if (!keys_of(ps, table))
+        return ERR_OK;
+    err = table_path(path, dir, &ps_shape(ps)->table[table], "keys.npy", f);
+    return err ? err : keys_open(keys_of(ps, table), path, f);
+}
+
 static enum err load_table(struct mlt_ps *ps, mlt_table table, const char *path,
                            struct fault *f)
 {
@@ -206,9 +245,11 @@ enum err ps_load(struct mlt_ps *ps, const char *dir, struct fault *f)
 
         if (!ps_table_info(ps, t).saved)
             continue;
-        err = table_path(path, dir, &ps_shape(ps)->table[t], f);
+        err = table_path(path, dir, &ps_shape(ps)->table[t], "npy", f);
         if (!err)
             err = load_table(ps, t, path, f);
+        if (!err)
+            err = load_keys(ps, t, dir, f);
         if (err)
             return err;
     }

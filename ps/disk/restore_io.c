@@ -3,6 +3,7 @@
 #include "base/file_io.h"
 #include "base/mem.h"
 #include "branches/snapshot_io.h"
+#include "ps/disk/keys_io.h"
 #include "ps/disk/manifest_io.h"
 #include "ps/disk/numbering_io.h"
 #include "ps/server/errors.h"
@@ -116,6 +117,25 @@ static enum err check_files(const struct restore *r, struct fault *f)
                              path, (uint64_t)st.st_size, part->bytes);
     }
     return ERR_OK;
+}
+
+/* Of one node: the first part is its first worker's. */
+static enum err take_keys(const struct restore *r, bool put, struct fault *f)
+{
+    enum err err = ERR_OK;
+
+    for (uint32_t t = 0; t < r->manifest.tables && !err; t++) {
+        struct keys *k = r->shape->worker[0].view[t].keys;
+
+        if (!k != !(r->manifest.table[t].flags & MLT_KEYED))
+            err =
+                fault_set(f, ERR_INVAL, "%s: table %s has keys (MLT_KEYED) %s",
+                          r->dir, r->manifest.table[t].name,
+                          k ? "in this job alone" : "there alone");
+        else if (k)
+            err = keys_load(k, t, r->manifest.part[0].seal, r->dir, put, f);
+    }
+    return err;
 }
 
 /* ---- files --------------------------------------------------------------- */
@@ -517,10 +537,14 @@ static enum err read_all(struct restore *r, enum branch_type type,
     if (!err)
         err = check_files(r, f);
     if (!err)
+        err = take_keys(r, false, f);
+    if (!err)
         err = numbering_load(&r->was, &r->manifest, r->dir, f);
     if (!err)
         err =
             is_alike(r) ? restore_alike(r, &had, f) : restore_moved(r, &had, f);
+    if (!err)
+        err = take_keys(r, true, f);
     if (err) {
         forks_drop_in_first(r->ps, had, r->id);
         return err;

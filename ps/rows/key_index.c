@@ -57,18 +57,13 @@ uint64_t key_index_bytes(uint64_t keys)
                        ROOM_FIRST * sizeof(struct key_entry));
 }
 
-static uint64_t key_of(const struct key_entry *e)
-{
-    return (uint64_t)e->high << 32 | e->low;
-}
-
 /* The entry that has @key or, if none has, the free one where it would be. */
 static struct key_entry *look(struct key_entry *entry, uint32_t room,
                               uint64_t key, uint64_t hash)
 {
     uint32_t i = (uint32_t)((uint64_t)(uint32_t)hash * room >> 32);
 
-    while (entry[i].row && key_of(&entry[i]) != key)
+    while (entry[i].row && key_entry_key(&entry[i]) != key)
         if (++i == room)
             i = 0;
     return &entry[i];
@@ -105,7 +100,7 @@ enum err key_index_reserve(struct key_index *k, uint64_t hash)
         return ERR_NOMEM;
     for (uint32_t i = 0; i < was; i++)
         if (old[i].row) {
-            uint64_t key = key_of(&old[i]);
+            uint64_t key = key_entry_key(&old[i]);
 
             *look(entry, (uint32_t)room, key, key_hash(key)) = old[i];
         }
@@ -140,4 +135,23 @@ uint64_t key_index_count(const struct key_index *k)
     for (uint64_t i = 0; i < k->segments; i++)
         n += k->segment[i].used;
     return n;
+}
+
+uint32_t key_index_used(const struct key_index *k, uint64_t segment)
+{
+    assert(segment < k->segments);
+    return k->segment[segment].used;
+}
+
+void key_index_copy(const struct key_index *k, uint64_t segment,
+                    struct key_entry out[])
+{
+    const struct key_segment *s = &k->segment[segment];
+    const struct key_entry *entry = entries(s);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < room_of(s); i++)
+        if (entry[i].row)
+            out[n++] = entry[i];
+    assert(n == s->used);
 }

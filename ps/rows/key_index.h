@@ -109,4 +109,14 @@ void key_index_add(struct key_index *k, uint64_t key, uint64_t hash,
  * 2,000. */
 uint64_t key_index_count(const struct key_index *k);
 
+/* Keys of segment @segment; all of them, in no order, as they lie there. */
+uint32_t key_index_used(const struct key_index *k, uint64_t segment);
+void key_index_copy(const struct key_index *k, uint64_t segment,
+                    struct key_entry out[]);
+
+static inline uint64_t key_entry_key(const struct key_entry *e)
+{
+    return (uint64_t)e->high << 32 | e->low;
+}
+
 #endif

@@ -18,7 +18,7 @@ struct key_lock {
     _Alignas(WORKER_LINE_BYTES) struct stripe stripe;
 };
 
-/* Rows of a worker's part: the first `given` have a key, or are taken. */
+/* Rows of a worker's part: the first `given` have a key. */
 struct key_part {
     uint64_t first, count;
     _Atomic uint64_t given;
@@ -27,7 +27,9 @@ struct key_part {
 struct keys {
     struct keys_place place;
     struct key_index index;
-    struct key_lock *lock;     /* owned [KEYS_LOCKS] */
+    struct key_lock *lock; /* owned [KEYS_LOCKS] */
+    uint64_t *taken; /* owned; bits of rows that have a key beside those; NULL:
+                      * none */
     struct key_part *part;     /* owned [workers of the node] */
     uint64_t first, count;     /* rows of the node */
     const struct table *table; /* borrowed */
@@ -40,7 +42,7 @@ uint64_t keys_bytes(const struct keys_place *place, const struct table *t)
     shard_part(t, place->nodes, place->workers, place->node, &first, &count);
     return key_index_bytes(count) + sizeof(struct keys) +
            KEYS_LOCKS * sizeof(struct key_lock) +
-           place->workers * sizeof(struct key_part);
+           place->workers * sizeof(struct key_part) + count / 8;
 }
 
 enum err keys_new(const struct keys_place *place, const struct table *t,
@@ -77,22 +79,39 @@ void keys_free(struct keys *k)
     key_index_deinit(&k->index);
     mem_free(k->lock);
     mem_free(k->part);
+    mem_free(k->taken);
     mem_free(k);
+}
+
+/* The node whose keys @key is among. */
+static uint32_t keys_node(const struct keys *k, uint64_t key)
+{
+    return (uint32_t)key_share(key_hash(key), k->place.nodes);
 }
 
 /* ---- rows that are given ------------------------------------------------- */
 
-static bool take_of_part(struct key_part *p, uint64_t *row)
+static bool is_taken(const struct keys *k, uint64_t row)
+{
+    uint64_t at = row - k->first;
+
+    return k->taken && (k->taken[at / 64] >> (at % 64) & 1);
+}
+
+static bool take_of_part(struct keys *k, struct key_part *p, uint64_t *row)
 {
     uint64_t given = atomic_load_explicit(&p->given, memory_order_relaxed);
 
-    while (given < p->count)
-        if (atomic_compare_exchange_weak_explicit(&p->given, &given, given + 1,
-                                                  memory_order_relaxed,
-                                                  memory_order_relaxed)) {
-            *row = p->first + given;
+    while (given < p->count) {
+        *row = p->first + given;
+        if (!atomic_compare_exchange_weak_explicit(&p->given, &given, given + 1,
+                                                   memory_order_relaxed,
+                                                   memory_order_relaxed))
+            continue;
+        if (!is_taken(k, *row))
             return true;
-        }
+        given++;
+    }
     return false;
 }
 
@@ -114,7 +133,7 @@ static bool take_row(struct keys *k, uint64_t hash, uint64_t *row)
         return false;
     at = part_of(k, hash);
     for (unsigned i = 0; i < workers; i++)
-        if (take_of_part(&k->part[(at + i) % workers], row))
+        if (take_of_part(k, &k->part[(at + i) % workers], row))
             return true;
     return false;
 }
@@ -179,4 +198,71 @@ enum err keys_take(struct keys *k, bool add, size_t n, const uint64_t key[],
 uint64_t keys_count(const struct keys *k)
 {
     return key_index_count(&k->index);
+}
+
+/* ---- files of training state --------------------------------------------- */
+
+uint64_t keys_segments(const struct keys *k)
+{
+    return k->index.segments;
+}
+
+/* It may grow while room is made. */
+enum err keys_copy(struct keys *k, uint64_t segment, struct key_entry **out,
+                   size_t *room, size_t *n)
+{
+    struct stripe *lock = &k->lock[segment % KEYS_LOCKS].stripe;
+
+    assert(segment < k->index.segments);
+    for (;;) {
+        stripe_lock(lock);
+        *n = key_index_used(&k->index, segment);
+        if (*n <= *room)
+            break;
+        stripe_unlock(lock);
+        if (mem_grow((void **)out, room, sizeof(**out), *n) != 0)
+            return ERR_NOMEM;
+    }
+    key_index_copy(&k->index, segment, *out);
+    stripe_unlock(lock);
+    return ERR_OK;
+}
+
+static bool has_key(const struct keys *k, uint64_t row)
+{
+    for (unsigned i = 0; i < k->place.workers; i++) {
+        const struct key_part *p = &k->part[i];
+
+        if (row - p->first < p->count)
+            return row - p->first < atomic_load(&p->given) || is_taken(k, row);
+    }
+    return true; /* it is none of this node's */
+}
+
+bool keys_may_put(const struct keys *k, uint64_t key, uint64_t row)
+{
+    uint64_t has;
+
+    if (key_index_find(&k->index, key, key_hash(key), &has))
+        return has == row;
+    return keys_node(k, key) == k->place.node && !has_key(k, row);
+}
+
+enum err keys_put(struct keys *k, uint64_t key, uint64_t row)
+{
+    uint64_t hash = key_hash(key), at = row - k->first, has;
+    enum err err;
+
+    if (!keys_may_put(k, key, row))
+        return ERR_EXIST;
+    if (key_index_find(&k->index, key, hash, &has))
+        return ERR_OK;
+    if (!k->taken)
+        k->taken = mem_calloc(k->count / 64 + 1, sizeof(*k->taken));
+    err = k->taken ? key_index_reserve(&k->index, hash) : ERR_NOMEM;
+    if (err)
+        return err;
+    k->taken[at / 64] |= (uint64_t)1 << (at % 64);
+    key_index_add(&k->index, key, hash, row);
+    return ERR_OK;
 }

@@ -46,6 +46,20 @@ void keys_free(struct keys *k);
 enum err keys_take(struct keys *k, bool add, size_t n, const uint64_t key[],
                    uint64_t row[]);
 
+/* For the files of training state. Keys are in segments; keys_copy gives those
+ * of one, in *@out, which grows (*@room, mem_free): any thread, any time.
+ * Errors: ERR_NOMEM. */
+uint64_t keys_segments(const struct keys *k);
+enum err keys_copy(struct keys *k, uint64_t segment, struct key_entry **out,
+                   size_t *room, size_t *n);
+
+/* Between runs. Whether @key may have @row: it has it, or neither has another.
+ */
+bool keys_may_put(const struct keys *k, uint64_t key, uint64_t row);
+
+/* Gives it that. Errors: ERR_EXIST (it may not), ERR_NOMEM. */
+enum err keys_put(struct keys *k, uint64_t key, uint64_t row);
+
 /* Keys of this node. Any thread, while no key is added. */
 uint64_t keys_count(const struct keys *k);
 

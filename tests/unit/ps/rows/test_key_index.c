@@ -69,6 +69,34 @@ static void keys_keep_their_rows(void **state)
     key_index_deinit(&k);
 }
 
+/* Copies of all segments have each key once. */
+static void key_copies_have_each_once(void **state)
+{
+    static struct key_entry copy[KEYS];
+    static unsigned seen[KEYS];
+    struct key_index k;
+    uint64_t n = 0;
+
+    (void)state;
+    memset(seen, 0, sizeof(seen));
+    assert_int_equal(key_index_init(&k, KEYS), ERR_OK);
+    for (uint64_t i = 0; i < KEYS; i++)
+        give(&k, key_at(i), i);
+    for (uint64_t s = 0; s < k.segments; s++) {
+        assert_true(n + key_index_used(&k, s) <= KEYS);
+        key_index_copy(&k, s, copy + n);
+        n += key_index_used(&k, s);
+    }
+    assert_int_equal(n, KEYS);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        uint64_t row = copy[i].row - 1;
+
+        assert_true(row < KEYS && seen[row]++ == 0);
+        assert_int_equal(key_entry_key(&copy[i]), key_at(row));
+    }
+    key_index_deinit(&k);
+}
+
 static uint64_t bytes_of(const struct key_index *k)
 {
     uint64_t n = k->segments * sizeof(*k->segment);
@@ -167,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_keep_their_rows),
+        cmocka_unit_test(key_copies_have_each_once),
         cmocka_unit_test(key_index_takes_what_it_says),
         cmocka_unit_test(key_shares_are_spread),
         cmocka_unit_test(key_index_without_memory_keeps_what_it_has),

@@ -1,12 +1,14 @@
 /* Tables whose rows belong to keys. */
 #include "base/mem.h"
 #include "base/rng.h"
+#include "ps/disk/model_io.h"
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/ps_fixture.h"
 #include "tests/unit/fixture/scratch.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 
 enum { KEYS = 5000, WORKERS = 4, CLOCKS = 6, BATCH = 100 };
 
@@ -166,8 +168,7 @@ static void keys_beyond_the_rows_are_refused(void **state)
     }
 }
 
-/* What cannot have keys, and what cannot be done with a table that has them, is
- * said. */
+/* What cannot have keys is said. */
 static void keys_are_refused_in_words(void **state)
 {
     struct mlt_ps *ps = fixture_ps(1, "bsp", "add");
@@ -187,11 +188,163 @@ static void keys_are_refused_in_words(void **state)
     opt.rows = UINT32_MAX;
     assert_int_equal(mlt_ps_table(ps, &opt, &table, &err), ERR_INVAL);
     mlt_ps_free(ps);
+}
 
-    ps = keyed_ps(1, "bsp", 10);
-    assert_int_equal(mlt_ps_checkpoint(ps, scratch_path("checkpoint"), &err),
-                     ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "table keyed has keys"));
+static void write_checkpoint(struct mlt_ps *ps, const char *name)
+{
+    struct mlt_error err;
+
+    if (mlt_ps_checkpoint(ps, scratch_path(name), &err) ||
+        mlt_ps_checkpoint_end(ps, &err))
+        fail_msg("%s", err.text);
+}
+
+static void refuse_restore(struct mlt_ps *ps, int code, const char *says)
+{
+    struct mlt_error err;
+    uint32_t branch;
+
+    assert_int_equal(mlt_ps_restore(ps, scratch_path("was"), &branch, &err),
+                     code);
+    assert_non_null(strstr(err.text, says));
+}
+
+/* Adds keys that nobody has, one each, until there is no row left. */
+static int add_others(struct mlt_worker *w, void *arg)
+{
+    uint64_t *added = arg, row;
+
+    for (uint64_t i = 0;; i++) {
+        uint64_t key = rng_mix(77, i);
+        int err = mlt_add_keys(w, 0, 1, &key, &row);
+
+        if (err)
+            return err == ERR_LIMIT ? 0 : err;
+        *added += 1;
+    }
+}
+
+/* A checkpoint has the keys: another server, of as many workers or others, has
+ * them in the same rows, with what was in these, and goes on giving rows that
+ * are free, to the last. The server that wrote it may read it, too. */
+static void keys_are_in_checkpoints(void **state)
+{
+    static const unsigned workers[] = {WORKERS, 1, 3};
+    struct mlt_ps *ps = keyed_ps(WORKERS, "bsp", KEYS + 500);
+    uint32_t branch;
+
+    (void)state;
+    memset(row_of, 0, sizeof(row_of));
+    differ = 0;
+    fixture_run(ps, add_everywhere, NULL, 0);
+    write_checkpoint(ps, "was");
+    assert_int_equal(mlt_ps_restore(ps, scratch_path("was"), &branch, NULL), 0);
+    assert_int_equal(mlt_ps_keys(ps, 0), KEYS);
+    mlt_ps_free(ps);
+    for (size_t i = 0; i < 3; i++) {
+        uint64_t added = 0;
+
+        ps = keyed_ps(workers[i], "bsp", KEYS + 500);
+        assert_int_equal(mlt_ps_restore(ps, scratch_path("was"), &branch, NULL),
+                         0);
+        assert_int_equal(mlt_ps_keys(ps, 0), KEYS);
+        assert_int_equal(mlt_ps_switch(ps, branch), 0);
+        fixture_run(ps, add_everywhere, NULL, 0);
+        assert_int_equal(differ, 0);
+        for (uint64_t k = 0; k < KEYS; k++) {
+            struct ps_rows r = {branch, 0, row_of[k] - 1, 1, 0, 2};
+            double values[2];
+
+            assert_int_equal(ps_read_part(ps, &r, values), ERR_OK);
+            assert_int_equal((int)values[0],
+                             (int)((WORKERS + workers[i]) * CLOCKS));
+        }
+        if (workers[i] == 1) {
+            fixture_run(ps, add_others, &added, 0);
+            assert_int_equal(added, 500);
+        }
+        mlt_ps_free(ps);
+    }
+}
+
+/* A file of keys that is damaged, gone, or of another checkpoint is refused,
+ * and so are keys that have other rows here; then nothing has changed. */
+static void keys_that_cannot_be_are_refused(void **state)
+{
+    struct mlt_ps *ps = keyed_ps(2, "bsp", KEYS);
+    uint64_t added = 0;
+    unsigned char *bytes, *other;
+    size_t n, m;
+
+    (void)state;
+    fixture_run(ps, add_everywhere, NULL, 0);
+    write_checkpoint(ps, "was");
+    fixture_run(ps, add_everywhere, NULL, 0);
+    write_checkpoint(ps, "later");
+    mlt_ps_free(ps);
+    ps = keyed_ps(2, "bsp", KEYS);
+    bytes = scratch_read("was/keys-0-0", &n);
+    other = scratch_read("later/keys-0-0", &m);
+    assert_true(bytes && other && n == 28 + 12 * (size_t)KEYS + 4);
+    scratch_write("was/keys-0-0", other, m);
+    refuse_restore(ps, ERR_FORMAT, "keys-0-0: it is of another checkpoint");
+    for (size_t at = 0; at < n; at += at < 48 ? 1 : 997) {
+        bytes[at] ^= 16;
+        scratch_write("was/keys-0-0", bytes, n);
+        refuse_restore(ps, ERR_FORMAT, "keys-0-0");
+        bytes[at] ^= 16;
+    }
+    scratch_write("was/keys-0-0", bytes, n / 2);
+    refuse_restore(ps, ERR_FORMAT, "damaged");
+    assert_int_equal(remove(scratch_path("was/keys-0-0")), 0);
+    refuse_restore(ps, ERR_NOENT, "keys-0-0");
+    scratch_write("was/keys-0-0", bytes, n);
+    assert_int_equal(mlt_ps_keys(ps, 0), 0);
+    mlt_ps_free(ps);
+    ps = keyed_ps(1, "bsp", KEYS);
+    fixture_run(ps, add_others, &added, 0);
+    refuse_restore(ps, ERR_INVAL, "restore before keys are added");
+    assert_int_equal(mlt_ps_keys(ps, 0), KEYS);
+    mlt_ps_free(ps);
+    free(bytes);
+    free(other);
+}
+
+/* A saved model has its keys in order, with their rows; who loads it has them.
+ * One without any is saved and loaded, too. */
+static void keys_are_in_saved_models(void **state)
+{
+    struct mlt_ps *ps = keyed_ps(2, "bsp", KEYS);
+    unsigned char *bytes;
+    uint64_t before = 0, pair[2];
+    struct fault f;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(mlt_ps_save(ps, scratch_folder(), NULL), 0);
+    assert_int_equal(ps_load(ps, scratch_folder(), &f), ERR_OK);
+    assert_int_equal(mlt_ps_keys(ps, 0), 0);
+    memset(row_of, 0, sizeof(row_of));
+    differ = 0;
+    fixture_run(ps, add_everywhere, NULL, 0);
+    assert_int_equal(mlt_ps_save(ps, scratch_folder(), NULL), 0);
+    mlt_ps_free(ps);
+    bytes = scratch_read("keyed.keys.npy", &n);
+    assert_true(bytes && n > 16 * (size_t)KEYS);
+    for (size_t i = 0; i < KEYS; i++, before = pair[0]) {
+        memcpy(pair, bytes + n - 16 * (KEYS - i), sizeof(pair));
+        assert_true(i == 0 || pair[0] > before);
+        assert_true(pair[1] < KEYS);
+    }
+    free(bytes);
+    ps = keyed_ps(3, "bsp", KEYS);
+    assert_int_equal(ps_load(ps, scratch_folder(), &f), ERR_OK);
+    assert_int_equal(mlt_ps_keys(ps, 0), KEYS);
+    fixture_run(ps, add_everywhere, NULL, 0);
+    assert_int_equal(differ, 0);
+    check_sums(ps, 0, (2 + 3) * CLOCKS);
+    assert_int_equal(remove(scratch_path("keyed.keys.npy")), 0);
+    assert_int_equal(ps_load(ps, scratch_folder(), &f), ERR_IO);
     mlt_ps_free(ps);
 }
 
@@ -233,7 +386,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_have_one_row_for_all),
         cmocka_unit_test(keys_beyond_the_rows_are_refused),
-        cmocka_unit_test_setup_teardown(keys_are_refused_in_words, scratch_make,
+        cmocka_unit_test(keys_are_refused_in_words),
+        cmocka_unit_test_setup_teardown(keys_are_in_checkpoints, scratch_make,
+                                        scratch_remove),
+        cmocka_unit_test_setup_teardown(keys_that_cannot_be_are_refused,
+                                        scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(keys_are_in_saved_models, scratch_make,
                                         scratch_remove),
         cmocka_unit_test(keys_are_planned),
     };
