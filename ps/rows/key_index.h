@@ -89,8 +89,8 @@ static inline void key_index_prefetch(const struct key_index *k, uint64_t hash)
         atomic_load_explicit(&s->entry, memory_order_relaxed);
     uint64_t room = atomic_load_explicit(&s->room, memory_order_relaxed);
 
-    __builtin_prefetch((const char *)at +
-                       ((uint64_t)(uint32_t)hash * room >> 32) * sizeof(*at));
+    if (at) /* a segment's first entries may just be made */
+        __builtin_prefetch(&at[(uint64_t)(uint32_t)hash * room >> 32]);
 }
 
 /* The row of @key, whose hash is @hash. False: it has none. */
