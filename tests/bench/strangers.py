@@ -45,6 +45,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/process"))
+import floods  # noqa: E402
 import harness  # noqa: E402
 import test_other_host  # noqa: E402
 import test_serve  # noqa: E402
@@ -56,42 +57,6 @@ SECONDS = 1.0
 BEFORE = float(os.environ.get("STRANGERS_BEFORE", 1.0))
 ROUNDS = 21
 KINDS = ("connect", "bytes", "ask", "hold")
-
-# argv: kind, seconds, host:port...
-STRANGER = """
-import socket, sys, time
-kind, end = sys.argv[1], time.monotonic() + float(sys.argv[2])
-to = [(a.rpartition(":")[0], int(a.rpartition(":")[2])) for a in sys.argv[3:]]
-junk, n, held = b"\\xff" * 65536, 0, []
-def ask(port):
-    return (b"GET /api/v1/runs HTTP/1.1\\r\\nHost: 127.0.0.1:%d\\r\\n"
-            b"Connection: close\\r\\n\\r\\n" % port)
-while time.monotonic() < end:
-    s = socket.socket()
-    s.settimeout(0 if kind in ("connect", "hold") else 0.05)
-    place = to[n % len(to)]
-    n += 1
-    try:
-        s.connect_ex(place)
-        if kind == "connect":
-            s.send(junk[:64])
-        elif kind == "bytes":
-            while time.monotonic() < end:
-                s.sendall(junk)
-        elif kind == "ask":
-            s.sendall(ask(place[1]))
-            while s.recv(65536):
-                pass
-        elif kind == "hold":
-            held.append(s)
-            if len(held) < 900:
-                continue
-            s = held.pop(0)
-    except OSError:
-        pass
-    s.close()
-print(n)
-"""
 
 
 def median_and_bounds(values):
@@ -166,8 +131,9 @@ def compare(at, clocks, attack, rounds, kinds):
         stranger = attack(kind, decoy)
         time.sleep(BEFORE)
         figures = clocks.round()
-        return figures, int(stranger.communicate(timeout=60)[0]) / (
-            SECONDS + BEFORE + 0.2)
+        did = stranger.figures()[0] / (SECONDS + BEFORE + 0.2)
+        stranger.close()
+        return figures, did
 
     ways = (quiet, lambda kind: beside(kind, True),
             lambda kind: beside(kind, False))
@@ -213,12 +179,15 @@ def as_stranger():
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
+def begun(kind, addresses, **options):
+    """A stranger that is at it."""
+    flood = floods.Flood("plain", addresses, preexec_fn=as_stranger, **options)
+    flood.begin(kind, SECONDS + BEFORE + 0.2, 0, patience=0.05)
+    return flood
+
+
 def by_nobody(kind, port):
-    return subprocess.Popen(
-        ["/usr/bin/python3", "-c", STRANGER, kind, str(SECONDS + BEFORE + 0.2),
-         f"127.0.0.1:{port}"], stdout=subprocess.PIPE, text=True,
-        user=65534, group=65534, extra_groups=[], cwd="/",
-        preexec_fn=as_stranger)
+    return begun(kind, [f"127.0.0.1:{port}"], **floods.nobody())
 
 
 def fixed_config():
@@ -302,10 +271,7 @@ class Pair(test_other_host.OtherHost):
         to = [a.rpartition("//")[2] for a in self.data]
         if decoy:
             to = [f"{self.cable.here}:{self.decoy.port}"] * 2
-        return subprocess.Popen(
-            [*self.cable.enter, "/usr/bin/python3", "-c", STRANGER, kind,
-             str(SECONDS + BEFORE + 0.2), *to], stdout=subprocess.PIPE, text=True,
-            preexec_fn=as_stranger)
+        return begun(kind, to, enter=self.cable.enter)
 
     def measure(self, rounds, kinds):
         nodes = [self.start_node(i, "--listen", address)

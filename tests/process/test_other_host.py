@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import time
 
+import floods
 import harness
 from test_meet import Nodes, Tuner, free_port
 
@@ -304,6 +305,35 @@ class OtherHost(Nodes):
                            zip(self.network_threads(node), was))
             self.assertLess(woken, made / 10)
             self.assertLess(used, 0.05)
+        self.end(*nodes)
+
+    def test_nothing_is_slowed_while_they_train(self):
+        """Each kind of flood at the ports of both, while slices run: none gets
+        through, so that no thread but the gate's could be woken, and that one
+        takes less than its share of a core."""
+        nodes = [self.start_node(i, "--listen", address)
+                 for i, address in enumerate(self.data)]
+        self.configure()
+        self.tuner.ask("fork", branch=1, parent=0, type="training",
+                       setting={"learning_rate": 0.1})
+        self.first = 0
+
+        def train():
+            answers = self.tuner.ask("schedule", branch=1, first=self.first,
+                                     count=20, report_every=20)
+            self.assertEqual([a["kind"] for a in answers], ["done", "done"])
+            self.first += 20
+
+        train()
+        flood = floods.Flood("plain", [a.rpartition("//")[2] for a in self.data],
+                             enter=self.cable.enter)
+        self.addCleanup(flood.close)
+        for kind in ("connect", "hold", "bytes", "ask"):
+            self.assertEqual(0, floods.ask_the_share(
+                self, flood, lambda: sum(floods.used(node.pid, ["gate"])
+                                         for node in nodes), kind,
+                meanwhile=train))
+        self.assertGreater(self.first, 20)
         self.end(*nodes)
 
     def start_there(self, number, *words):
