@@ -397,8 +397,8 @@ static const struct branch *model_branch(struct board *c)
     return board_keep(c, base, "model");
 }
 
-/* It was trained, and there is no copy of what it was: memory was short
- * whenever one was to be kept, and then its branch was lost. From its last
+/* It was trained, and there is no copy of what it was: none could be kept (no
+ * memory, no metric), and then its branch was lost. From its last
  * snapshot, or from its beginning, the run can go on. What `max_time` ends may
  * have no model yet, and would be ended again. */
 static void no_model(struct board *c)
@@ -411,9 +411,8 @@ static void no_model(struct board *c)
     f->status = RUN_INTERRUPTED;
     snprintf(f->reason, sizeof(f->reason), "not_saved");
     snprintf(f->message, sizeof(f->message),
-             "trained, not saved: memory was too short to keep a copy of the "
-             "model, and its branch was lost; raise memory.limit, then resume "
-             "the run");
+             "trained, not saved: no copy of the model could be kept, and its "
+             "branch was lost; see the run's log for why, then resume the run");
 }
 
 static void save_model(struct board *c)
