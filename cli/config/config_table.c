@@ -146,9 +146,10 @@ static const struct config_field fields[] = {
      .type = CONFIG_ANY,
      .schema = "{\"anyOf\": [{\"type\": \"object\"}, {\"enum\": [\"auto\"]}]}",
      .help = "what is tuned, by name; unless given: learning rate, momentum, "
-             "batch size and staleness, those that can act; auto: all known "
-             "ones that can, weight decay, update rule, warm-up and more "
-             "included, over their own ranges"},
+             "batch size and staleness, those that can act; auto: these, and "
+             "update rule, weight decay, warm-up, clipping and label smoothing "
+             "where they can act, each of the last four from off, or next to "
+             "it, on; never k, bandwidth_mbps or dropout"},
     {.path = "tuner.strategy",
      .type = CONFIG_STRING,
      .help = "what to do with branches; mltuner unless given"},

@@ -19,6 +19,11 @@ struct known {
     const char *entry; /* as the configuration would write it */
     const char *plain; /* its value where it is not listed, as JSON; NULL: it
                         * is not there then */
+    /* With "tunables": "auto" it is searched, too, if not NULL: from this on,
+     * as JSON, which is off, or next to it (update_rule: from the run's).
+     * Others without a plain value take the place of what the settings say, or
+     * hold a run back: they are searched where they are listed. */
+    const char *start;
     double least, most;
     bool below_most;  /* `most` itself is out */
     bool of_programs; /* searched where a program lists nothing */
@@ -31,56 +36,56 @@ static const struct known known[] = {
     {"learning_rate",
      "{\"type\": \"float\", \"min\": 1e-5, \"max\": 1, \"scale\": \"log\","
      " \"default\": 0.01}",
-     "0.01", 0, INFINITY, true, true, YIELDS_NEVER, "length of a step"},
+     "0.01", NULL, 0, INFINITY, true, true, YIELDS_NEVER, "length of a step"},
     {"momentum",
      "{\"type\": \"float\", \"min\": 0, \"max\": 0.99, \"default\": 0.9}",
-     "0.0", 0, 1, true, false, YIELDS_NEVER,
+     "0.0", NULL, 0, 1, true, false, YIELDS_NEVER,
      "share of the last step in the next (update rules sgd, nesterov)"},
     {"batch_size",
-     "{\"type\": \"int\", \"values\": [16, 64, 256], \"default\": 64}", "64", 1,
-     1e9, false, true, YIELDS_NEVER,
+     "{\"type\": \"int\", \"values\": [16, 64, 256], \"default\": 64}", "64",
+     NULL, 1, 1e9, false, true, YIELDS_NEVER,
      "samples a worker and clock, where a clock is a mini-batch"},
     {"staleness",
-     "{\"type\": \"int\", \"values\": [0, 1, 3, 7], \"default\": 0}", "0", 0,
-     1e6, false, false, YIELDS_NEVER,
+     "{\"type\": \"int\", \"values\": [0, 1, 3, 7], \"default\": 0}", "0", NULL,
+     0, 1e6, false, false, YIELDS_NEVER,
      "clocks that what a worker reads may lag (ssp, essp, barrier)"},
     {"k", "{\"type\": \"int\", \"values\": [1, 2, 4, 8], \"default\": 1}", NULL,
-     1, 1e6, false, false, YIELDS_TO_ALL,
+     NULL, 1, 1e6, false, false, YIELDS_TO_ALL,
      "workers that a read waits for (consistency barrier); what ps.consistency "
      "says if not listed"},
     {"bandwidth_mbps",
      "{\"type\": \"float\", \"min\": 10, \"max\": 1000, \"scale\": \"log\","
      " \"default\": 1000}",
-     NULL, 1e-3, 1e9, false, false, YIELDS_NEVER,
+     NULL, NULL, 1e-3, 1e9, false, false, YIELDS_NEVER,
      "megabits a second that a node may send to others; no bound if not "
      "listed"},
     {"dropout",
      "{\"type\": \"float\", \"min\": 0, \"max\": 0.7, \"default\": 0.2}", NULL,
-     0, 1, true, false, YIELDS_TO_PROGRAMS,
+     NULL, 0, 1, true, false, YIELDS_TO_PROGRAMS,
      "share that the dropout layers drop (nn); each layer's own if not listed"},
     {"label_smoothing",
      "{\"type\": \"float\", \"min\": 0, \"max\": 0.3, \"default\": 0.1}", NULL,
-     0, 1, true, false, YIELDS_TO_PROGRAMS,
+     "0.0", 0, 1, true, false, YIELDS_TO_PROGRAMS,
      "share of a target that all classes get alike (nn); 0 if not listed"},
     {"clip_norm",
      "{\"type\": \"float\", \"min\": 0.1, \"max\": 10, \"scale\": \"log\","
      " \"default\": 1}",
-     NULL, 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
+     NULL, "10.0", 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
      "length that a gradient is cut to (nn); 0, if not listed: none"},
     {"weight_decay",
      "{\"type\": \"float\", \"min\": 1e-5, \"max\": 0.3, \"scale\": \"log\","
      " \"default\": 0.01}",
-     NULL, 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
+     NULL, "1e-5", 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
      "share of a weight that a step takes off, times the rate; 0 if not "
      "listed"},
     {"update_rule",
      "{\"type\": \"categorical\", \"values\": [\"sgd\", \"nesterov\", "
      "\"adam\"]}",
-     NULL, 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
+     NULL, "\"sgd\"", 0, INFINITY, true, false, YIELDS_TO_PROGRAMS,
      "update rule of the tables; ps.update_rule, which it starts from, if not "
      "listed"},
     {"warmup", "{\"type\": \"float\", \"min\": 0, \"max\": 5, \"default\": 1}",
-     NULL, 0, 1e6, false, false, YIELDS_TO_PROGRAMS,
+     NULL, "0.0", 0, 1e6, false, false, YIELDS_TO_PROGRAMS,
      "epochs at the run's beginning over which the learning rate rises; 0 if "
      "not listed"},
 };
@@ -91,6 +96,7 @@ struct tunables_known {
     json_t *entry[KNOWN];
     json_t *plain[KNOWN]; /* {"type": its type, "fixed": its plain value}; NULL:
                            * it has none */
+    json_t *start[KNOWN]; /* the entry, its default `start`; NULL: none */
 };
 
 static const struct known *known_find(const char *name)
@@ -120,20 +126,33 @@ char *tunables_help(void)
     return text_take(&t);
 }
 
-static enum err read_known(const struct known *k, json_t **entry,
-                           json_t **plain)
+/* From @text; NULL when out of memory. */
+static json_t *value_of(const char *text)
 {
-    enum err err = json_load(k->entry, strlen(k->entry), entry, NULL, NULL);
     json_t *value = NULL;
+    enum err err = json_load(text, strlen(text), &value, NULL, NULL);
 
-    if (err || !k->plain)
-        return err;
-    err = json_load(k->plain, strlen(k->plain), &value, NULL, NULL);
-    if (err)
-        return err;
-    *plain = json_pack("{s:O, s:o}", "type", json_object_get(*entry, "type"),
-                       "fixed", value);
-    return *plain ? ERR_OK : ERR_NOMEM;
+    assert(err != ERR_FORMAT);
+    return err ? NULL : value;
+}
+
+static enum err read_known(const struct known *k, json_t **entry,
+                           json_t **plain, json_t **start)
+{
+    *entry = value_of(k->entry);
+    if (!*entry)
+        return ERR_NOMEM;
+    if (k->plain)
+        *plain =
+            json_pack("{s:O, s:o}", "type", json_object_get(*entry, "type"),
+                      "fixed", value_of(k->plain));
+    if (k->start) {
+        *start = json_copied(*entry);
+        if (!*start ||
+            json_object_set_new(*start, "default", value_of(k->start)) != 0)
+            return ERR_NOMEM;
+    }
+    return k->plain && !*plain ? ERR_NOMEM : ERR_OK;
 }
 
 enum err tunables_known_new(struct tunables_known **out)
@@ -146,7 +165,7 @@ enum err tunables_known_new(struct tunables_known **out)
     if (!err)
         err = json_load(schema, strlen(schema), &k->schema, NULL, NULL);
     for (size_t i = 0; !err && i < KNOWN; i++)
-        err = read_known(&known[i], &k->entry[i], &k->plain[i]);
+        err = read_known(&known[i], &k->entry[i], &k->plain[i], &k->start[i]);
     assert(err != ERR_FORMAT);
     if (err)
         tunables_known_free(k);
@@ -163,6 +182,7 @@ void tunables_known_free(struct tunables_known *k)
     for (size_t i = 0; i < KNOWN; i++) {
         json_decref(k->entry[i]);
         json_decref(k->plain[i]);
+        json_decref(k->start[i]);
     }
     mem_free(k);
 }
@@ -362,7 +382,7 @@ static bool is_implied(const struct tunables_context *c, const struct known *k,
 
     if (c->program)
         return search && k->of_programs;
-    return c->app && (k->plain || (search && c->all)) &&
+    return c->app && (k->plain || (search && c->all && k->start)) &&
            !cannot_act(c, k->name, reason);
 }
 
@@ -396,13 +416,15 @@ static json_t *all_rules(const struct tunables_context *c, const json_t *entry)
     return o;
 }
 
+/* The entry of number @i, which nobody lists; NULL: out of memory. */
 static json_t *unlisted(const struct tunables_context *c, size_t i, bool search)
 {
     if (!search)
         return json_incref(c->known->plain[i]);
     if (strcmp(known[i].name, "update_rule") == 0)
         return all_rules(c, c->known->entry[i]);
-    return json_incref(c->known->entry[i]);
+    return json_incref(c->known->start[i] ? c->known->start[i]
+                                          : c->known->entry[i]);
 }
 
 /* Adds to @all the known names that can act and are not there: to be searched

@@ -24,8 +24,9 @@ struct tunables_context {
     bool is_loop;            /* no two workers share rows (docs/loops.md) */
     bool program; /* the app is the user's: only it knows what can act, and
                    * may have tunables of any name */
-    bool all; /* nothing is listed, and all that can act is searched, what is
-               * off where it is not listed included */
+    bool all; /* nothing is listed, and what is off then is searched as well,
+               * from there, or next to it; k, bandwidth_mbps and dropout are
+               * not: the settings say what they are, or that they are not */
     const json_t *rules; /* the tunable update_rule, completed; NULL: it is not
                           * listed. Set by tunables_space, borrowed */
     const struct tunables_known *known; /* borrowed; NULL: made for the call */

@@ -759,6 +759,7 @@ static void tunables_auto_are_all_that_act(void **state)
     assert_true(find(c, "learning_rate")->min == 1e-5);
     assert_true(find(c, "momentum")->acts && find(c, "batch_size")->acts);
     assert_true(find(c, "warmup")->acts && find(c, "warmup")->max == 5);
+    assert_true(find(c, "warmup")->preset == 0);
     assert_string_equal(tunable_text(rule, (size_t)rule->preset), "adagrad");
     text = json_write(c->effective, 0);
     run_config_free(c);
@@ -768,11 +769,31 @@ static void tunables_auto_are_all_that_act(void **state)
     run_config_free(c);
     c = quiet_good("{\"app\": {\"name\": \"parts\"}, \"tunables\": "
                    "\"auto\"}");
-    assert_int_equal(space_dims(&c->space), 3);
-    assert_non_null(find(c, "clip_norm"));
+    assert_int_equal(space_dims(&c->space), 2);
+    assert_true(find(c, "clip_norm")->preset == 10);
+    assert_null(find(c, "dropout"));
     run_config_free(c);
     expect_problem("{" TOY ", \"tunables\": \"all\"}",
                    "/tunables: expected an object, or \"auto\", found \"all\"");
+}
+
+/* What can only hold a run back, or the settings say already, auto leaves out:
+ * the cap between nodes, and the barrier's k. */
+static void tunables_auto_leave_out_what_only_harms(void **state)
+{
+    struct run_config *c = quiet_good(
+        "{" TOY ", \"cluster\": {\"nodes\": 2}, \"tunables\": \"auto\"}");
+
+    (void)state;
+    assert_null(find(c, "bandwidth_mbps"));
+    assert_non_null(find(c, "warmup"));
+    run_config_free(c);
+    c = quiet_good("{" TOY ", \"ps\": {\"consistency\": {\"barrier\": "
+                   "{\"k\": 3}}}, \"tunables\": \"auto\"}");
+    assert_null(find(c, "k"));
+    assert_true(find(c, "staleness")->acts);
+    assert_string_equal(c->consistency->name, "barrier");
+    run_config_free(c);
 }
 
 /* A known name needs to say only what differs from what is known. */
@@ -1114,6 +1135,7 @@ int main(void)
         cmocka_unit_test(config_metric_is_one_of_the_task),
         cmocka_unit_test(tunables_absent_are_those_that_act),
         cmocka_unit_test(tunables_auto_are_all_that_act),
+        cmocka_unit_test(tunables_auto_leave_out_what_only_harms),
         cmocka_unit_test(tunables_known_names_are_completed),
         cmocka_unit_test(tunables_unlisted_are_pinned_plainly),
         cmocka_unit_test(tunables_that_cannot_act_are_pinned),
