@@ -679,7 +679,8 @@ static void say_what_to_do(const struct session *s)
         fprintf(stderr, "the snapshot of epoch %u; ", last->s.epoch);
     else
         fprintf(stderr, "its beginning; ");
-    if (strcmp(s->result.finish.reason, "load_failed") == 0)
+    if (strcmp(s->result.finish.reason, "load_failed") == 0 ||
+        strcmp(s->result.finish.reason, "changed") == 0)
         fprintf(stderr, "once that is mended, ");
     fprintf(stderr, "mltune resume %s%s%s goes on from there\n", s->folder.id,
             elsewhere ? " --state " : "", elsewhere ? s->o->state : "");

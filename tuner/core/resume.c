@@ -478,7 +478,29 @@ static void leave_best(struct board *c, const char *why)
 
 /* ---- the beginning ------------------------------------------------------- */
 
-/* Whether other data were loaded now than the run began with; @what: which. */
+/* Of the same data another pass, or another metric. */
+static void tell_settings(const struct record_run_started *was,
+                          const struct msg_ready *is, char *what, size_t size)
+{
+    if (is->parts == was->parts)
+        snprintf(what, size,
+                 "the metric was \"%s\" when the run began, now it is \"%s\"",
+                 was->metric, is->metric);
+    else if (is->workers != was->workers)
+        snprintf(what, size,
+                 "a pass has %llu clocks with %u workers over all nodes, and "
+                 "had %llu with the %u that the run began with: resume it with "
+                 "these (--set cluster.workers=N, of each node)",
+                 (unsigned long long)is->parts, is->workers,
+                 (unsigned long long)was->parts, was->workers);
+    else
+        snprintf(what, size,
+                 "a pass has %llu clocks, and had %llu when the run began",
+                 (unsigned long long)is->parts, (unsigned long long)was->parts);
+}
+
+/* Whether other data were loaded now than the run began with, or are cut
+ * otherwise; @what: which. */
 static bool changed(struct board *c, char *what, size_t size)
 {
     const struct record_run_started *was = history_run(board_history(c));
@@ -488,13 +510,17 @@ static bool changed(struct board *c, char *what, size_t size)
         is->validation_samples == was->validation_samples &&
         is->parts == was->parts && strcmp(is->metric, was->metric) == 0)
         return false;
-    snprintf(what, size,
-             "the data have changed: the run began with %llu + %llu samples, "
-             "now there are %llu + %llu",
-             (unsigned long long)was->samples,
-             (unsigned long long)was->validation_samples,
-             (unsigned long long)is->samples,
-             (unsigned long long)is->validation_samples);
+    if (is->samples == was->samples &&
+        is->validation_samples == was->validation_samples)
+        tell_settings(was, is, what, size);
+    else
+        snprintf(what, size,
+                 "the data have changed: the run began with %llu + %llu "
+                 "samples, now there are %llu + %llu",
+                 (unsigned long long)was->samples,
+                 (unsigned long long)was->validation_samples,
+                 (unsigned long long)is->samples,
+                 (unsigned long long)is->validation_samples);
     return true;
 }
 

@@ -115,15 +115,19 @@ static void say(struct run *r, const struct msg *m)
     give(r, &e);
 }
 
-static void say_ready(struct run *r)
+static void say_ready_of(struct run *r, struct msg_ready ready)
 {
-    struct msg m = {.kind = MSG_READY};
+    struct msg m = {.kind = MSG_READY, .ready = ready};
 
-    m.ready =
-        (struct msg_ready){.samples = 512, .workers = 1, .loss_floor = NAN};
+    m.ready.loss_floor = NAN;
     m.ready.tunables = json_pack("[s]", "learning_rate");
     say(r, &m);
     json_decref(m.ready.tunables);
+}
+
+static void say_ready(struct run *r)
+{
+    say_ready_of(r, (struct msg_ready){.samples = 512, .workers = 1});
 }
 
 /* @after seconds; it is accepted, and changes something. */
@@ -604,6 +608,42 @@ static void steering_other_data_interrupt_and_record_nothing(void **state)
     close_run(&r);
 }
 
+/* A pass whose clocks are dealt by workers is another with others: it is said
+ * which were there. Data that are the same have not changed. */
+static void steering_another_pass_of_the_same_data_is_told(void **state)
+{
+    static const struct {
+        struct msg_ready is;
+        const char *message;
+    } cases[] = {
+        {{.samples = 512, .workers = 3, .parts = 102},
+         "a pass has 102 clocks with 3 workers over all nodes, and had 100 "
+         "with the 4 that the run began with: resume it with these (--set "
+         "cluster.workers=N, of each node)"},
+        {{.samples = 512, .workers = 4, .parts = 50},
+         "a pass has 50 clocks, and had 100 when the run began"},
+        {{.samples = 512, .workers = 4, .parts = 100, .metric = "rmse"},
+         "the metric was \"\" when the run began, now it is \"rmse\""},
+        {{.samples = 256, .workers = 3, .parts = 102},
+         "the data have changed: the run began with 512 + 0 samples, now there "
+         "are 256 + 0"},
+    };
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    say_ready_of(
+        &r, (struct msg_ready){.samples = 512, .workers = 4, .parts = 100});
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        lose(&r, 0);
+        say_ready_of(&r, cases[i].is);
+        assert_int_equal(r.history.end.status, RUN_INTERRUPTED);
+        assert_string_equal(r.history.end.reason, "changed");
+        assert_string_equal(r.history.end.message, cases[i].message);
+    }
+    close_run(&r);
+}
+
 /* A user who does not want to wait may interrupt: all is there for later. */
 static void steering_interrupt_while_it_loads_keeps_all(void **state)
 {
@@ -794,6 +834,7 @@ int main(void)
         cmocka_unit_test(steering_unreadable_snapshot_interrupts),
         cmocka_unit_test(steering_no_snapshot_is_given_up),
         cmocka_unit_test(steering_other_data_interrupt_and_record_nothing),
+        cmocka_unit_test(steering_another_pass_of_the_same_data_is_told),
         cmocka_unit_test(steering_interrupt_while_it_loads_keeps_all),
         cmocka_unit_test(steering_retune_of_what_may_not_is_refused),
         cmocka_unit_test(steering_says_counts_in_full),
