@@ -248,6 +248,22 @@ bool keys_may_put(const struct keys *k, uint64_t key, uint64_t row)
     return keys_node(k, key) == k->place.node && !has_key(k, row);
 }
 
+/* Some thread may copy what was there, for a checkpoint: the lock is for it. */
+static enum err put_locked(struct keys *k, uint64_t key, uint64_t hash,
+                           uint64_t row)
+{
+    struct stripe *lock =
+        &k->lock[key_index_segment(&k->index, hash) % KEYS_LOCKS].stripe;
+    enum err err;
+
+    stripe_lock(lock);
+    err = key_index_reserve(&k->index, hash);
+    if (!err)
+        key_index_add(&k->index, key, hash, row);
+    stripe_unlock(lock);
+    return err;
+}
+
 enum err keys_put(struct keys *k, uint64_t key, uint64_t row)
 {
     uint64_t hash = key_hash(key), at = row - k->first, has;
@@ -259,10 +275,8 @@ enum err keys_put(struct keys *k, uint64_t key, uint64_t row)
         return ERR_OK;
     if (!k->taken)
         k->taken = mem_calloc(k->count / 64 + 1, sizeof(*k->taken));
-    err = k->taken ? key_index_reserve(&k->index, hash) : ERR_NOMEM;
-    if (err)
-        return err;
-    k->taken[at / 64] |= (uint64_t)1 << (at % 64);
-    key_index_add(&k->index, key, hash, row);
-    return ERR_OK;
+    err = k->taken ? put_locked(k, key, hash, row) : ERR_NOMEM;
+    if (!err)
+        k->taken[at / 64] |= (uint64_t)1 << (at % 64);
+    return err;
 }

@@ -2,11 +2,15 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "ps/disk/model_io.h"
+#include "ps/server/core.h"
+#include "ps/server/keys.h"
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/ps_fixture.h"
 #include "tests/unit/fixture/scratch.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -267,6 +271,51 @@ static void keys_are_in_checkpoints(void **state)
     }
 }
 
+/* Copies all keys, as the thread does that writes a checkpoint, until told. */
+struct copier {
+    struct keys *keys;
+    _Atomic bool done;
+    _Atomic unsigned rounds;
+};
+
+static void *copy_keys(void *arg)
+{
+    struct copier *c = arg;
+    struct key_entry *entry = NULL;
+    size_t room = 0, n;
+
+    while (!atomic_load(&c->done)) {
+        for (uint64_t s = 0; s < keys_segments(c->keys); s++)
+            if (keys_copy(c->keys, s, &entry, &room, &n))
+                return arg;
+        atomic_fetch_add(&c->rounds, 1);
+    }
+    mem_free(entry);
+    return NULL;
+}
+
+/* Keys may be restored while a checkpoint is still being written (asan and tsan
+ * tell of what is read as it grows). */
+static void keys_are_put_beside_the_writer(void **state)
+{
+    struct mlt_ps *ps = keyed_ps(1, "bsp", KEYS);
+    struct copier c = {.keys = ps_shape(ps)->worker[0].view[0].keys};
+    pthread_t thread;
+    void *failed;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, copy_keys, &c), 0);
+    while (atomic_load(&c.rounds) == 0)
+        sched_yield();
+    for (uint64_t i = 0; i < KEYS; i++)
+        assert_int_equal(keys_put(c.keys, key_at(i), KEYS - 1 - i), ERR_OK);
+    atomic_store(&c.done, true);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    assert_int_equal(mlt_ps_keys(ps, 0), KEYS);
+    mlt_ps_free(ps);
+}
+
 /* A file of keys that is damaged, gone, or of another checkpoint is refused,
  * and so are keys that have other rows here; then nothing has changed. */
 static void keys_that_cannot_be_are_refused(void **state)
@@ -389,6 +438,7 @@ int main(void)
         cmocka_unit_test(keys_are_refused_in_words),
         cmocka_unit_test_setup_teardown(keys_are_in_checkpoints, scratch_make,
                                         scratch_remove),
+        cmocka_unit_test(keys_are_put_beside_the_writer),
         cmocka_unit_test_setup_teardown(keys_that_cannot_be_are_refused,
                                         scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(keys_are_in_saved_models, scratch_make,
