@@ -134,7 +134,8 @@ static void hold(struct supervisor *s, struct fleet_run *run, const char *why)
 }
 
 /* Whoever allowed other data did so for one start: those that it trains with
- * are the run's from then on. */
+ * are the run's from then on. Nodes whose data differ from each other's need it
+ * at every start. */
 static void spend_other_data(struct supervisor *s, struct fleet_run *run)
 {
     struct job job = run->job;
