@@ -1,6 +1,7 @@
 /* The last epochs of a run. A cooldown that its time ends: killed within it, it
  * goes on with rates that fall; and they never rise. Results that are equal:
  * nothing is thrown away. */
+#include "base/mem.h"
 #include "tests/sim/families.h"
 #include "tests/sim/sim.h"
 #include "tests/unit/fixture/check.h"
@@ -136,6 +137,82 @@ static void last_epochs_never_train_faster(void **state)
     assert_true(cooled > 80);
 }
 
+/* ---- a look with a lower rate -------------------------------------------- */
+
+static unsigned times(const char *text, const char *what)
+{
+    unsigned n = 0;
+
+    for (text = strstr(text, what); text; text = strstr(text + 1, what))
+        n++;
+    return n;
+}
+
+struct looks {
+    unsigned seen, unseen; /* of all seeds */
+};
+
+/* Runs that max_epochs ends, but for @f's other members. */
+static struct looks looks_of(const struct sim_family *f)
+{
+    struct looks n = {0};
+
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        char *trace = NULL;
+        struct sim_options o = {.trace = &trace};
+        static struct sim_result r;
+
+        sim_run(f, seed, &o, &r);
+        assert_false(r.hung);
+        assert_string_equal(r.finish.reason, "max_epochs");
+        n.seen += times(trace, "was looked at with a lower learning rate");
+        n.unseen += times(trace, "no look at it with a lower learning rate");
+        mem_free(trace);
+    }
+    return n;
+}
+
+/* The two finalists that are left are looked at with a lower rate where epochs
+ * are short, the rate is certain to fall before the run ends, and the metric
+ * has an outlook. Where no memory is left for it the run goes on without. */
+static void last_epochs_are_looked_ahead_to(void **state)
+{
+    struct sim_family f = timed();
+    struct looks n;
+
+    (void)state;
+    f.name = "ahead";
+    f.max_time_s = 0;
+    f.max_epochs = 30;
+    f.plateau_epochs = 5;
+    f.plateau_samples = 10 * f.samples;
+    n = looks_of(&f);
+    assert_in_range(n.seen, 6, 12);
+    assert_int_equal(n.seen % 2, 0);
+    assert_int_equal(n.unseen, 0);
+    for (unsigned live = 12; live >= 4 && n.unseen == 0; live--) {
+        f.branches_max = live;
+        n = looks_of(&f);
+    }
+    assert_true(n.unseen > 0);
+    f.branches_max = 0;
+    f.plateau_epochs = 10; /* as many: epochs are not short */
+    n = looks_of(&f);
+    assert_int_equal(n.seen + n.unseen, 0);
+    f.plateau_epochs = 5;
+    f.plateau_samples = 9 * f.samples; /* it may end before */
+    n = looks_of(&f);
+    assert_int_equal(n.seen + n.unseen, 0);
+    f.plateau_samples = 20 * f.samples;
+    f.strategy_settings = "{\"cooldown\": 0}";
+    n = looks_of(&f);
+    assert_int_equal(n.seen + n.unseen, 0);
+    f.strategy_settings = NULL;
+    f.hits = f.plateau_hits = true;
+    n = looks_of(&f);
+    assert_int_equal(n.seen + n.unseen, 0);
+}
+
 /* ---- equal results ------------------------------------------------------- */
 
 /* What was trained last, as of its latest epoch, and the best of all. */
@@ -208,6 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(last_epochs_fall_after_a_resume),
         cmocka_unit_test(last_epochs_never_train_faster),
+        cmocka_unit_test(last_epochs_are_looked_ahead_to),
         cmocka_unit_test(last_epochs_of_equal_metric_are_kept),
     };
 

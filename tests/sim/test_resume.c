@@ -666,6 +666,24 @@ static void resume_ends_as_if_nothing_had_happened(void **state)
     check_same_end(&f, 1, 3);
 }
 
+/* So does one whose finalists are looked at with a lower rate. */
+static void resume_among_looks_ends_the_same(void **state)
+{
+    struct sim_family f = repeating("same-looked");
+    struct sim_options o = {.numbers = true};
+    struct sim_result r;
+    char *trace = NULL;
+
+    (void)state;
+    f.plateau_samples = 20 * f.samples;
+    f.max_epochs = 30;
+    o.trace = &trace;
+    sim_run(&f, 1, &o, &r);
+    assert_non_null(strstr(trace, "was looked at with a lower learning rate"));
+    mem_free(trace);
+    check_same_end(&f, 1, sim_fewer() ? 21 : 7);
+}
+
 /* So does a search that begins with what earlier runs found. */
 static void resume_of_a_primed_search_ends_the_same(void **state)
 {
@@ -1694,6 +1712,7 @@ int main(void)
         cmocka_unit_test(resume_after_kills_in_other_families),
         cmocka_unit_test(resume_of_a_search_without_a_winner_tries_no_more),
         cmocka_unit_test(resume_ends_as_if_nothing_had_happened),
+        cmocka_unit_test(resume_among_looks_ends_the_same),
         cmocka_unit_test(resume_of_a_primed_search_ends_the_same),
         cmocka_unit_test(resume_ends_cooled_as_if_nothing_had_happened),
         cmocka_unit_test(cooled_end_comes_in_little_memory),

@@ -64,6 +64,11 @@ uint32_t stops_patience(const struct board *c)
     return (uint32_t)(wanted > given ? wanted : given);
 }
 
+bool stops_epochs_are_short(const struct board *c)
+{
+    return stops_patience(c) > board_limits(c).plateau_epochs;
+}
+
 void stops_converged(struct board *c, const struct plateau *p)
 {
     assert(p->since > 0);

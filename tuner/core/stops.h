@@ -19,6 +19,10 @@ bool stops_check(struct board *c, const struct training_epoch *e);
  * what further epochs would bring. */
 uint32_t stops_patience(const struct board *c);
 
+/* Whether they are more than plateau_epochs: an epoch is so few steps that it
+ * shows little. */
+bool stops_epochs_are_short(const struct board *c);
+
 /* Ends the run as converged. */
 void stops_converged(struct board *c, const struct plateau *p);
 

@@ -19,7 +19,7 @@ static double known_epoch(const struct finals *f, const struct trial *t)
 }
 
 void finals_init(struct finals *f, struct board *c, branch_id parent,
-                 struct trial *const trial[], size_t n)
+                 struct trial *const trial[], size_t n, bool falls)
 {
     uint32_t base = branch_epochs(board_branch(c, parent));
     uint32_t last = board_limits(c).max_epochs;
@@ -29,6 +29,7 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
     f->c = c;
     f->n = n;
     f->parent = parent;
+    f->falls = falls;
     f->epochs_left = last > base ? last - base : 1;
     f->step = known_epoch(f, trial[0]);
     for (size_t i = 0; i < n; i++) {
@@ -36,6 +37,7 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
         f->f[i].branch = trial[i]->branch;
         f->f[i].base = base;
         f->f[i].kept = BRANCH_NONE;
+        fallen_init(&f->f[i].fallen);
     }
 }
 
@@ -102,6 +104,7 @@ static void drop_out(struct finals *f, struct finalist *x, const char *why)
     assert(why);
     board_decision(f->c, "finalist", "trial %u is out: %s", x->trial->number,
                    why);
+    fallen_deinit(&x->fallen, f->c);
     if (x->started)
         training_deinit(&x->line);
     drop_kept(f, x);
@@ -419,6 +422,70 @@ static struct finalist *taken(struct finals *f)
     return best && best->epochs > 0 ? best : NULL;
 }
 
+/* Whether the two that are left are looked at with a lower rate: so far only
+ * the steady one is known, where an error's fall says little of its end. */
+static bool looks_fallen(const struct finals *f)
+{
+    if (!f->falls || left(f) != 2)
+        return false;
+    for (size_t i = 0; i < f->n; i++) {
+        const struct finalist *x = &f->f[i];
+
+        if (!x->out && (x->epochs == 0 || !finals_has_outlook(f, x) ||
+                        x->line.epochs - x->base >= f->epochs_left))
+            return false;
+    }
+    return true;
+}
+
+/* True when it was looked at, or is out. */
+static bool ran_fallen(struct finals *f, struct finalist *x)
+{
+    struct record_decision *d;
+
+    if (x->out || x->fallen.over)
+        return true;
+    if (!fallen_advance(&x->fallen, f->c, x->branch, &x->trial->setting))
+        return false;
+    if (!x->fallen.seen) {
+        board_decision(f->c, "finalist",
+                       "trial %u: no look at it with a lower learning rate",
+                       x->trial->number);
+        return true;
+    }
+    d = board_decision(f->c, "finalist",
+                       "trial %u was looked at with a lower learning rate",
+                       x->trial->number);
+    board_decision_number(d, "result", x->fallen.epoch.metric);
+    return true;
+}
+
+static bool ran(struct finals *f)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < f->n; i++)
+        all &= f->stage == 3 ? ran_fallen(f, &f->f[i]) : ran_stage(f, &f->f[i]);
+    return all;
+}
+
+/* The winner by the stage that is over; NULL: there is another one. */
+static struct finalist *decided(struct finals *f)
+{
+    struct finalist *winner = target_reached(f);
+
+    if (!winner && f->stage == 1) {
+        winner = halve(f);
+        set_horizon(f);
+    }
+    if (!winner && f->stage == 3)
+        winner = finals_best_fallen(f);
+    if (!winner && (f->stage == 3 || (f->stage == 2 && !looks_fallen(f)) ||
+                    (f->stage == 1 && left(f) == 1)))
+        winner = taken(f);
+    return winner;
+}
+
 struct finalist *finals_advance(struct finals *f, bool *none)
 {
     assert(f->n > 0);
@@ -426,10 +493,8 @@ struct finalist *finals_advance(struct finals *f, bool *none)
     *none = false;
     for (;;) {
         struct finalist *winner;
-        bool all = true;
+        bool all = ran(f);
 
-        for (size_t i = 0; i < f->n; i++)
-            all &= ran_stage(f, &f->f[i]);
         if (left(f) == 0) {
             *none = true;
             return NULL;
@@ -438,13 +503,7 @@ struct finalist *finals_advance(struct finals *f, bool *none)
             return NULL;
         if (f->stage == 0)
             set_first(f);
-        winner = target_reached(f);
-        if (!winner && f->stage == 1) {
-            winner = halve(f);
-            set_horizon(f);
-        }
-        if (!winner && (f->stage == 2 || (f->stage == 1 && left(f) == 1)))
-            winner = taken(f);
+        winner = decided(f);
         if (winner) {
             record_winner(f, winner);
             return winner;

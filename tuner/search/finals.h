@@ -13,6 +13,7 @@
 #define TUNER_FINALS_H
 
 #include "tuner/board/training.h"
+#include "tuner/search/fallen.h"
 #include "tuner/search/finalists.h"
 
 enum {
@@ -47,6 +48,7 @@ struct finalist {
                        * far, held, even when it is out where no other finalist
                        * has a better one; else BRANCH_NONE */
     uint32_t kept_at; /* index of that epoch */
+    struct fallen fallen;
 };
 
 struct finals {
@@ -56,16 +58,20 @@ struct finals {
     branch_id parent;
     uint32_t epochs_left; /* that the run may still make */
     uint32_t stage;   /* 0: to a first result each; 1: all as far as the latest
-                       * of these; 2: the better two to the horizon */
+                       * of these; 2: the better two to the horizon; 3: a look
+                       * at each of these with its rate fallen */
+    bool falls;       /* the rate falls before the run ends, as is known by now:
+                       * then there is a stage 3 */
     double step;      /* what an epoch of the fastest takes; 0: not known */
     double first;     /* time at which they are compared first */
     double horizon;   /* time at which they are compared in the end */
     enum err refused; /* the latest finalist's fork that was; ERR_OK: none */
 };
 
-/* @trial[n], 1 <= n; their branches are live or gone. */
+/* @trial[n], 1 <= n; their branches are live or gone. @falls: the run hardly
+ * ends before its learning rate falls; it has one. */
 void finals_init(struct finals *f, struct board *c, branch_id parent,
-                 struct trial *const trial[], size_t n);
+                 struct trial *const trial[], size_t n, bool falls);
 
 /* Goes on; returns the winner once there is one, else NULL. All finalists may
  * fall out (diverge): then *@none is set. */

@@ -141,6 +141,33 @@ struct finalist *finals_best(struct finals *f, double time,
     return best;
 }
 
+bool finals_has_outlook(const struct finals *f, const struct finalist *x)
+{
+    assert(x->epochs > 0);
+    return board_validates(f->c) &&
+           metric_noise_of(board_system(f->c),
+                           x->epoch[x->epochs - 1].metric) == 0;
+}
+
+struct finalist *finals_best_fallen(struct finals *f)
+{
+    struct finalist *best = NULL;
+
+    assert(f->n > 0);
+    for (size_t i = 0; i < f->n; i++) {
+        struct finalist *x = &f->f[i];
+
+        if (x->out)
+            continue;
+        if (!x->fallen.seen)
+            return NULL;
+        if (!best || less(finals_score(f, &x->fallen.epoch),
+                          finals_score(f, &best->fallen.epoch)))
+            best = x;
+    }
+    return best;
+}
+
 /* Whether neither the metric nor the training loss tells the two apart: then it
  * does not matter which of them is trained with. */
 bool finals_alike(const struct finals *f, const struct finalist *x,

@@ -25,6 +25,14 @@ double finals_score_at(const struct finals *f, const struct finalist *x,
 struct finalist *finals_best(struct finals *f, double time,
                              const struct finalist *but);
 
+/* Whether the outlook of @x, a finalist with an epoch, decides: it is
+ * validated, by a metric whose sampling error is not known. */
+bool finals_has_outlook(const struct finals *f, const struct finalist *x);
+
+/* The best of those that are not out by what each came to with its rate fallen;
+ * NULL where one of them was not seen so. */
+struct finalist *finals_best_fallen(struct finals *f);
+
 /* Whether neither the metric nor the training loss tells the two apart: then it
  * does not matter which of them is trained with. False where the metric's
  * sampling error is not known. */

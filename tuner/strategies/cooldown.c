@@ -34,6 +34,12 @@ bool cooldown_early(const struct cooldown *d, uint32_t epochs, uint32_t max,
            epochs >= max - epochs && max - epochs <= patience;
 }
 
+bool cooldown_certain(const struct cooldown *d, uint32_t max, uint32_t patience)
+{
+    assert(max >= 1 && patience >= 1);
+    return d->share > 0 && max >= COOLDOWN_LONG && patience >= (max + 2) / 3;
+}
+
 void cooldown_begin(struct cooldown *d, const struct space *space,
                     uint32_t epochs, const struct setting *x)
 {

@@ -40,6 +40,17 @@ bool cooldown_near(const struct cooldown *d, uint32_t epochs, uint32_t max);
 bool cooldown_early(const struct cooldown *d, uint32_t epochs, uint32_t max,
                     uint32_t patience);
 
+enum {
+    COOLDOWN_LONG = 30 /* epochs of a run in which two more cost little */
+};
+
+/* Whether a run of @max epochs hardly ends before its cooldown: it has one, and
+ * the @patience without progress that would end it is a third of the run or
+ * more. Only of long ones, in which two epochs more, for looks at a lower rate,
+ * are a fifteenth at most. */
+bool cooldown_certain(const struct cooldown *d, uint32_t max,
+                      uint32_t patience);
+
 /* Begins after @epochs (>= 1), with @x in use; it is possible. */
 void cooldown_begin(struct cooldown *d, const struct space *space,
                     uint32_t epochs, const struct setting *x);

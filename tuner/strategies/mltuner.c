@@ -753,6 +753,26 @@ static size_t choose_finalists(struct mltuner *s,
     return n;
 }
 
+/* Whether a first search's setting is trained with until its rate falls, and
+ * the few epochs of finals show little of that. */
+static bool falls_in_the_end(const struct mltuner *s)
+{
+    const struct board *c = s->c;
+
+    return !s->search.plan.retune && board_retunes(c) &&
+           cooldown_possible(board_space(c)) && stops_epochs_are_short(c) &&
+           cooldown_certain(&s->cool, board_limits(c).max_epochs,
+                            stops_patience(c));
+}
+
+static void begin_finals(struct mltuner *s, struct trial *const finalist[],
+                         size_t n)
+{
+    assert(n >= 1);
+    finals_init(&s->finals, s->c, s->search.plan.parent, finalist, n,
+                falls_in_the_end(s));
+}
+
 /* Near the largest rate that trains at all the fastest over a trial diverge
  * within an epoch. Where no finalist is left, and some setting has to come of
  * the search, the finals begin again without those that diverged: each time
@@ -770,13 +790,12 @@ static bool finals_again(struct mltuner *s)
     board_decision(s->c, "finals",
                    "no finalist is left: the finals begin again, without those "
                    "that diverged");
-    finals_init(&s->finals, s->c, s->search.plan.parent, finalist, n);
+    begin_finals(s, finalist, n);
     return true;
 }
 
 static void search(struct mltuner *s)
 {
-    struct board *c = s->c;
     struct trial *finalist[FINALISTS_MAX];
     size_t n;
 
@@ -791,7 +810,7 @@ static void search(struct mltuner *s)
     } else if (n == 1 && finalist[0]->branch != BRANCH_NONE) {
         adopt(s, finalist[0]);
     } else {
-        finals_init(&s->finals, c, s->search.plan.parent, finalist, n);
+        begin_finals(s, finalist, n);
         s->phase = PHASE_FINALS;
     }
 }

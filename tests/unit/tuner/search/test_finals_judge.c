@@ -5,6 +5,7 @@
 #include "tuner/board/run.h"
 #include "tuner/search/finals_judge.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Two finalists or more on a board that knows nothing but the metric. */
@@ -223,6 +224,64 @@ static void finals_judge_compares_at_equal_time(void **st)
     scene_deinit(&s);
 }
 
+static void fell(struct finalist *x, double metric)
+{
+    x->fallen.over = x->fallen.seen = true;
+    x->fallen.epoch.e.loss = 1;
+    x->fallen.epoch.metric = metric;
+}
+
+/* The finals of `nn-newcomer` (docs/results.md): at a steady rate the slower
+ * one fell from higher. With its rate fallen the faster one is far ahead. */
+static void finals_judge_the_fallen_by_what_they_came_to(void **st)
+{
+    struct scene s;
+    struct finalist *slow, *fast, *out;
+
+    (void)st;
+    scene_init(&s, "sqrt_mean", false, 2000);
+    slow = add(&s, 1);
+    epoch(slow, 1, 9);
+    epoch(slow, 1, 5);
+    fast = add(&s, 1);
+    epoch(fast, 1, 4.5);
+    epoch(fast, 1, 3.9);
+    out = add(&s, 1);
+    epoch(out, 1, 9);
+    out->out = true;
+    assert_true(finals_has_outlook(&s.f, slow));
+    assert_ptr_equal(finals_best(&s.f, 2, NULL), slow);
+    assert_null(finals_best_fallen(&s.f));
+    fell(slow, 4.4);
+    assert_null(finals_best_fallen(&s.f)); /* one was not seen */
+    fell(fast, 2.1);
+    assert_ptr_equal(finals_best_fallen(&s.f), fast);
+    fell(fast, NAN); /* the loss counts, then */
+    slow->fallen.epoch.e.loss = 0.9;
+    slow->fallen.epoch.metric = NAN;
+    assert_ptr_equal(finals_best_fallen(&s.f), slow);
+    scene_deinit(&s);
+}
+
+/* An accuracy's outlook does not decide: its error is known. */
+static void finals_judge_accuracies_have_no_outlook(void **st)
+{
+    struct scene s;
+    struct finalist *x;
+
+    (void)st;
+    scene_init(&s, "mean", true, 2000);
+    x = add(&s, 1);
+    epoch(x, 1, 0.9);
+    assert_false(finals_has_outlook(&s.f, x));
+    scene_deinit(&s);
+    scene_init(&s, "mean", false, 0);
+    x = add(&s, 1);
+    epoch(x, 1, 0.9);
+    assert_false(finals_has_outlook(&s.f, x));
+    scene_deinit(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +294,8 @@ int main(void)
         cmocka_unit_test(finals_judge_outlook_is_in_proportion),
         cmocka_unit_test(finals_judge_a_rise_is_not_carried_on),
         cmocka_unit_test(finals_judge_compares_at_equal_time),
+        cmocka_unit_test(finals_judge_the_fallen_by_what_they_came_to),
+        cmocka_unit_test(finals_judge_accuracies_have_no_outlook),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,6 +97,28 @@ static void cooldown_may_begin_early(void **state)
     }
 }
 
+/* It is certain where patience is a third of the run, and there is one. */
+static void cooldown_is_certain_where_patience_is_long(void **state)
+{
+    static const struct {
+        double share;
+        uint32_t max, patience;
+        bool certain;
+    } rows[] = {
+        {0.25, 60, 20, true},  {0.25, 61, 20, false}, {0.25, 30, 10, true},
+        {0.25, 31, 10, false}, {0.25, 30, 5, false},  {0.25, 29, 29, false},
+        {0.25, 1, 1, false},   {0, 60, 20, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct cooldown d = {.share = rows[i].share};
+
+        assert_int_equal(cooldown_certain(&d, rows[i].max, rows[i].patience),
+                         rows[i].certain);
+    }
+}
+
 /* The rate falls as 1 - sqrt, from below the first to almost nothing; all else
  * stays. A later end makes it fall more slowly. */
 static void cooldown_falls_to_nearly_nothing(void **state)
@@ -200,6 +222,7 @@ int main(void)
         cmocka_unit_test(cooldown_needs_a_rate_that_may_fall),
         cmocka_unit_test(cooldown_takes_its_share),
         cmocka_unit_test(cooldown_may_begin_early),
+        cmocka_unit_test(cooldown_is_certain_where_patience_is_long),
         cmocka_unit_test(cooldown_falls_to_nearly_nothing),
         cmocka_unit_test(cooldown_never_rises),
         cmocka_unit_test(cooldown_ends_a_run_without_progress),
