@@ -6,6 +6,7 @@
  *     SIM_SEEDS=100                 so many
  *     SIM_EPOCHS=40                 max_epochs; the family's horizon by default
  *     SIM_PATIENCE=3                plateau_epochs
+ *     SIM_LONG=20                   plateau_samples, in epochs
  *     SIM_SETTINGS={"cooldown": 0}  settings of the strategy
  *     SIM_TIME=2                    max_time, in the time that the best fixed
  *                                   setting takes; instead of max_epochs
@@ -35,6 +36,7 @@ static void set_end(struct sim_family *f, const struct gates_family *g,
 
     f->max_epochs = number("SIM_EPOCHS", (unsigned)g->horizon_epochs);
     f->plateau_epochs = number("SIM_PATIENCE", f->plateau_epochs);
+    f->plateau_samples = number("SIM_LONG", 0) * f->samples;
     f->strategy_settings = getenv("SIM_SETTINGS");
     if (!time)
         return;

@@ -165,7 +165,7 @@ struct finalist *finals_best_fallen(struct finals *f)
                           finals_score(f, &best->fallen.epoch)))
             best = x;
     }
-    return best;
+    return best && !isnan(finals_score(f, &best->fallen.epoch)) ? best : NULL;
 }
 
 /* Whether neither the metric nor the training loss tells the two apart: then it

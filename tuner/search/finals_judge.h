@@ -30,7 +30,7 @@ struct finalist *finals_best(struct finals *f, double time,
 bool finals_has_outlook(const struct finals *f, const struct finalist *x);
 
 /* The best of those that are not out by what each came to with its rate fallen;
- * NULL where one of them was not seen so. */
+ * NULL where one of them was not seen so, or none of them gave a number. */
 struct finalist *finals_best_fallen(struct finals *f);
 
 /* Whether neither the metric nor the training loss tells the two apart: then it

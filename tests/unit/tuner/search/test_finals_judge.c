@@ -256,10 +256,13 @@ static void finals_judge_the_fallen_by_what_they_came_to(void **st)
     assert_null(finals_best_fallen(&s.f)); /* one was not seen */
     fell(fast, 2.1);
     assert_ptr_equal(finals_best_fallen(&s.f), fast);
-    fell(fast, NAN); /* the loss counts, then */
-    slow->fallen.epoch.e.loss = 0.9;
-    slow->fallen.epoch.metric = NAN;
+    fell(slow, NAN); /* a number is better than none */
+    assert_ptr_equal(finals_best_fallen(&s.f), fast);
+    fell(slow, 4.4);
+    fell(fast, NAN);
     assert_ptr_equal(finals_best_fallen(&s.f), slow);
+    fell(slow, NAN);
+    assert_null(finals_best_fallen(&s.f));
     scene_deinit(&s);
 }
 
