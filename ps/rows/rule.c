@@ -442,6 +442,7 @@ static const struct rule_ops rules[] = {
      .summary = "values change by the sum of the updates",
      .types = ALL_TYPES,
      .slots = no_slots,
+     .joins = true,
      .apply = add_apply},
     {.name = "sgd",
      .summary = "gradient descent with momentum: v = m v + (1 - m) g; "

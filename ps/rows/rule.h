@@ -89,6 +89,10 @@ struct rule_ops {
     unsigned (*slots)(unsigned flags);
     unsigned tail; /* f32 numbers per row behind the slots */
 
+    /* Each value changes by its own sum alone, and nothing is remembered: rows
+     * side by side may be given as one row of all their values. */
+    bool joins;
+
     /* Makes up for gradients that others applied between a gradient's read and
      * its update (rule_batch.seen). Its last slot is the sum of all gradients
      * (rule_gradient_sum). */

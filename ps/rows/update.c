@@ -89,6 +89,33 @@ void *update_new_place(const struct update *u, uint64_t row)
     return u->sum + slots_take(&u->slots, row) * u->value_bytes;
 }
 
+/* The bits, in the word of @row, of the rows from it on that are before @end.
+ */
+static uint64_t run_mask(uint64_t row, uint64_t end)
+{
+    uint64_t word_end = (row | 63) + 1;
+    uint64_t mask = ~(uint64_t)0 << (row & 63);
+
+    return end < word_end ? mask & ~(uint64_t)0 >> (word_end - end) : mask;
+}
+
+void *update_take_run(struct update *u, uint64_t first, uint64_t n)
+{
+    uint64_t row, end = first + n;
+
+    assert(n >= 1 && first < u->rows && n <= u->rows - first);
+    if (!u->dense)
+        return NULL;
+    for (row = first; row < end; row = (row | 63) + 1)
+        if (u->touched[row >> 6] & run_mask(row, end))
+            return NULL;
+    for (row = first; row < end; row = (row | 63) + 1) {
+        u->touched[row >> 6] |= run_mask(row, end);
+        u->groups[row >> 12] |= (uint64_t)1 << (row >> 6 & 63);
+    }
+    return u->sum + first * u->value_bytes;
+}
+
 bool update_is_empty(const struct update *u)
 {
     for (uint64_t g = 0; g < update_groups(u); g++)

@@ -79,6 +79,12 @@ static inline void *update_take(struct update *u, uint64_t row)
     return u->sum + row * u->value_bytes;
 }
 
+/* update_take of the @n rows from @first on, at once: the place of the first,
+ * those of the others behind it in their order. NULL, and nothing is changed,
+ * where sums lie in another order or one of the rows has one. Cost: the words
+ * of the rows' bits. */
+void *update_take_run(struct update *u, uint64_t first, uint64_t n);
+
 /* The row has no sum any more. */
 static inline void update_unmark(const struct update *u, uint64_t row)
 {
@@ -125,6 +131,22 @@ static inline bool update_walk_next(struct update_walk *walk,
     *row = walk->word * 64 + (unsigned)__builtin_ctzll(walk->bits);
     walk->bits &= walk->bits - 1;
     return true;
+}
+
+/* After update_walk_next gave @row: how many of the rows from it on, before
+ * @end, the walk would give one after the other without a gap, itself among
+ * them. They are taken: the walk goes on behind them. At most to the end of a
+ * word of 64 rows. */
+static inline uint64_t update_walk_run(struct update_walk *walk, uint64_t row,
+                                       uint64_t end)
+{
+    uint64_t behind = walk->bits >> (row & 63) >> 1;
+    uint64_t n = 1 + (unsigned)__builtin_ctzll(~behind);
+
+    if (n > end - row)
+        n = end - row;
+    walk->bits &= ~((((uint64_t)1 << (n - 1)) - 1) << (row & 63) << 1);
+    return n;
 }
 
 #endif

@@ -30,6 +30,37 @@ static void pending_flush(struct pending *p, const struct table *t)
     p->batch.n = 0;
 }
 
+/* Whether the touched rows of the shard may be applied by runs: those side by
+ * side, and their sums, are one long row and its sum. */
+static bool rows_join(const struct worker_view *v, unsigned workers)
+{
+    return workers == 1 && v->table->rule->joins && v->update.dense &&
+           !v->history && v->stride == v->value_bytes;
+}
+
+/* The same bits as row by row. */
+static void apply_own_runs(struct mlt_worker *w, struct worker_view *v)
+{
+    const struct update *own = &v->update;
+    struct pending p;
+    struct update_walk walk;
+    uint64_t row;
+
+    pending_init(&p, w, v->table);
+    update_walk_init(&walk, v->first, v->first + v->count);
+    while (update_walk_next(&walk, &own, 1, &row)) {
+        uint64_t in_chunk = (row - v->first) & v->row_mask;
+        uint64_t chunk_end = row - in_chunk + v->row_mask + 1;
+        uint64_t n = update_walk_run(&walk, row, chunk_end);
+
+        p.row[0] = view_write(w, v, row, &w->counters);
+        p.sum[0] = update_row(own, row);
+        p.batch.width = v->table->width * (uint32_t)n;
+        p.batch.n = 1;
+        pending_flush(&p, v->table);
+    }
+}
+
 void apply_own_part(struct mlt_worker *w, mlt_table table)
 {
     struct mlt_ps *ps = w->ps;
@@ -41,6 +72,10 @@ void apply_own_part(struct mlt_worker *w, mlt_table table)
     uint64_t row;
 
     assert(v->updates);
+    if (rows_join(v, workers)) {
+        apply_own_runs(w, v);
+        return;
+    }
     for (unsigned i = 0; i < workers; i++)
         buffer[i] = &ps->shape.worker[i].view[table].update;
     pending_init(&p, w, v->table);

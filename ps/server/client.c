@@ -311,6 +311,44 @@ static inline void add_to_update(struct worker_view *v, uint64_t number,
     memcpy(update_take(&v->update, number), delta, v->value_bytes);
 }
 
+/* How many of @rows[n >= 1], from the first on, follow one another. */
+static size_t run_length(size_t n, const uint64_t rows[])
+{
+    size_t run = 1;
+
+    while (run < n && rows[run] == rows[0] + run)
+        run++;
+    return run;
+}
+
+/* Stores the first updates in a clock of @n consecutive rows at once; false,
+ * with nothing done, where that cannot be. */
+static bool add_run(struct worker_view *v, uint64_t first, size_t n,
+                    const void *deltas)
+{
+    void *sums;
+
+    if (n == 1 || v->number || first >= v->rows || n > v->rows - first)
+        return false;
+    check_not_ended(v);
+    sums = update_take_run(&v->update, first, n);
+    if (!sums)
+        return false;
+    memcpy(sums, deltas, n * v->value_bytes);
+    return true;
+}
+
+/* Updates of @n rows, one after another. */
+static void add_rows(struct mlt_worker *w, struct worker_view *v, size_t n,
+                     const uint64_t rows[], const unsigned char *deltas)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!LIKELY(rows[i] < v->rows))
+            bad_row(w, v->index, rows[i]);
+        add_to_update(v, view_number(v, rows[i]), deltas + i * v->value_bytes);
+    }
+}
+
 /* Rows @row[from .. to) into the cache for writing, as far as that makes sense.
  */
 static inline void prefetch_for_write(const struct worker_view *v,
@@ -392,11 +430,13 @@ void mlt_inc_rows(struct mlt_worker *w, mlt_table table, size_t n,
     }
     if (v->table->access == MLT_LOCAL || v->on_device)
         bad_access(v, "mlt_inc_rows");
-    for (size_t i = 0; i < n; i++) {
-        if (!LIKELY(rows[i] < v->rows))
-            bad_row(w, table, rows[i]);
-        add_to_update(v, view_number(v, rows[i]),
-                      (const unsigned char *)deltas + i * v->value_bytes);
+    for (size_t i = 0, run; i < n; i += run) {
+        const unsigned char *delta =
+            (const unsigned char *)deltas + i * v->value_bytes;
+
+        run = run_length(n - i, rows + i);
+        if (!add_run(v, rows[i], run, delta))
+            add_rows(w, v, run, rows + i, delta);
     }
     offer(w);
 }

@@ -165,6 +165,42 @@ static void update_is_the_same_in_all_forms(void **state)
     update_deinit(&dense);
 }
 
+/* Rows of a run are touched, and no others, and the walk gives them as the run
+ * that they are, in words, and before an end; a run with a row that has a sum,
+ * and one of a buffer by slots, is refused and changes nothing. */
+static void update_takes_and_gives_runs(void **state)
+{
+    static const uint64_t runs[][2] = {{0, 64}, {100, 1}, {127, 130}, {300, 7}};
+    static const uint64_t given[][2] = {{0, 64},   {100, 1},  {127, 1},
+                                        {128, 64}, {192, 64}, {256, 1},
+                                        {300, 4},  {304, 3}};
+    struct update sparse, dense;
+    const struct update *one[1] = {&dense};
+    struct update_walk walk;
+    uint64_t row = 0;
+
+    (void)state;
+    assert_int_equal(update_init(&sparse, ROWS, 8, 0), ERR_OK);
+    assert_int_equal(update_init(&dense, ROWS, 8, ROWS * 8), ERR_OK);
+    assert_null(update_take_run(&sparse, 0, 64));
+    assert_true(update_is_empty(&sparse));
+    for (size_t i = 0; i < 4; i++)
+        assert_ptr_equal(update_take_run(&dense, runs[i][0], runs[i][1]),
+                         update_row(&dense, runs[i][0]));
+    assert_null(update_take_run(&dense, 250, 7));
+    assert_null(update_take_run(&dense, 60, 41));
+    update_walk_init(&walk, 0, ROWS);
+    for (size_t i = 0; i < 8; i++) {
+        assert_true(update_walk_next(&walk, one, 1, &row));
+        assert_int_equal(row, given[i][0]);
+        assert_int_equal(update_walk_run(&walk, row, row < 304 ? 304 : ROWS),
+                         given[i][1]);
+    }
+    assert_false(update_walk_next(&walk, one, 1, &row));
+    update_deinit(&sparse);
+    update_deinit(&dense);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +209,7 @@ int main(void)
         cmocka_unit_test(slots_settle_when_most_is_touched),
         cmocka_unit_test(slots_without_memory_are_refused),
         cmocka_unit_test(update_is_the_same_in_all_forms),
+        cmocka_unit_test(update_takes_and_gives_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
