@@ -321,12 +321,13 @@ MLT_API int mlt_ps_save(struct mlt_ps *ps, const char *dir,
  * all reach. The checkpoint is whole when mlt_ps_checkpoint_end has succeeded
  * on all nodes: then, and not before, the file manifest.json is there.
  *
- * Every table is in it, slots and local tables included; the learning rate and
- * the like are not. One at a time. Of several nodes @dir may hold what a killed
- * run left of a checkpoint that never was whole (no manifest.json): each node
- * replaces its part. Errors: one is being written; @dir (of several nodes: its
- * manifest.json, or this node's part by this same run) is there already; memory
- * limit; no active branch, or one in which a run failed; input and output. */
+ * Every table is in it, slots, local tables and keys included; the learning
+ * rate and the like are not. One at a time. Of several nodes @dir may hold what
+ * a killed run left of a checkpoint that never was whole (no manifest.json):
+ * each node replaces its part. Errors: one is being written; @dir (of several
+ * nodes: its manifest.json, or this node's part by this same run) is there
+ * already; memory limit; no active branch, or one in which a run failed; input
+ * and output. */
 MLT_API int mlt_ps_checkpoint(struct mlt_ps *ps, const char *dir,
                               struct mlt_error *err);
 
@@ -354,7 +355,10 @@ MLT_API int mlt_ps_checkpoint_end(struct mlt_ps *ps, struct mlt_error *err);
  * program whose nodes do not all succeed should end them all; one that does not
  * trust its newest checkpoint tries the one before. Blocks while it reads.
  * Errors: a damaged, missing or unfinished file, by name and place; other
- * tables, by name; memory limit. Nothing changed then. */
+ * tables, by name; a key, or a row, of a table with MLT_KEYED that was given
+ * otherwise here; memory limit. Nothing changed then, but that some keys may
+ * have got their rows where memory ended, or a file changed, as they were
+ * taken. */
 MLT_API int mlt_ps_restore(struct mlt_ps *ps, const char *dir, uint32_t *branch,
                            struct mlt_error *err);
 
@@ -565,8 +569,8 @@ MLT_API int mlt_clock_table(struct mlt_worker *w, mlt_table table);
  * of a branch neither.
  *
  * A row reads as zeros in a branch in which nobody has updated it. A key that
- * nobody has added has no row, in place of which stands MLT_NO_ROW: it reads as
- * zeros, too, and takes no memory.
+ * nobody has added has no row, in place of which stands MLT_NO_ROW: that is not
+ * to be read (it ends the process); take zeros for it. It takes no memory.
  *
  * mlt_find_keys looks for @keys[n] and writes @rows[n]; mlt_add_keys adds those
  * that are not there. Both take batches: keys of other nodes are asked for
@@ -580,7 +584,8 @@ MLT_API int mlt_clock_table(struct mlt_worker *w, mlt_table table);
  * Errors, of mlt_add_keys: the rows of a key's node are all given
  * (mlt_error_text says that the limit is reached), out of memory; then @rows
  * has MLT_NO_ROW for those without, and others of the batch may have been
- * added. Of both: the run's, as mlt_get_rows. Over n nodes each has an n-th of
+ * added. Of both: another worker failed, and the run ends (@rows is
+ * written all the same). Over n nodes each has an n-th of
  * the rows, and keys fall to nodes by chance: leave some percent free. */
 #define MLT_NO_ROW UINT64_MAX
 MLT_API int mlt_find_keys(struct mlt_worker *w, mlt_table table, size_t n,

@@ -36,9 +36,10 @@ static void begin_clock(struct mlt_worker *w, mlt_table table)
     v->applied = false;
 }
 
-/* The clock that @w ends in the meeting that comes next, which it returns. A
- * worker says the next one's only after all have left this one's, and by then
- * have read what it said: so that two places will do. */
+/* The clock that @w ends in the meeting that comes next, which it returns. Two
+ * places will do: what it says for the meeting after the next takes this one's
+ * place only when all have come to the next, and so have read what was said for
+ * this one. */
 static uint32_t say_end(struct mlt_worker *w, mlt_table table)
 {
     uint32_t meeting = runtime_meeting(w->ps);
