@@ -2,8 +2,7 @@
 #include "ps/server/core.h"
 #include "ps/server/errors.h"
 #include "ps/server/keys.h"
-
-#include <assert.h>
+#include "ps/server/runtime.h"
 
 static struct worker_view *keyed_view(struct mlt_worker *w, mlt_table table,
                                       const char *call)
@@ -14,14 +13,23 @@ static struct worker_view *keyed_view(struct mlt_worker *w, mlt_table table,
     return view_of_worker(w, table);
 }
 
+/* A loop that calls nothing else learns here that the run ends. */
+static int take(struct mlt_worker *w, struct worker_view *v, bool add, size_t n,
+                const uint64_t keys[], uint64_t rows[])
+{
+    enum err err = keys_take(v->keys, add, n, keys, rows);
+
+    if (!err && runtime_failed(view_server(w)))
+        err = ERR_CANCELED;
+    return (int)err;
+}
+
 int mlt_find_keys(struct mlt_worker *w, mlt_table table, size_t n,
                   const uint64_t keys[], uint64_t rows[])
 {
     struct worker_view *v = keyed_view(w, table, "mlt_find_keys");
-    enum err err = keys_take(v->keys, false, n, keys, rows);
 
-    assert(!err);
-    return (int)err;
+    return take(w, v, false, n, keys, rows);
 }
 
 int mlt_add_keys(struct mlt_worker *w, mlt_table table, size_t n,
@@ -29,7 +37,7 @@ int mlt_add_keys(struct mlt_worker *w, mlt_table table, size_t n,
 {
     struct worker_view *v = keyed_view(w, table, "mlt_add_keys");
 
-    return (int)keys_take(v->keys, true, n, keys, rows);
+    return take(w, v, true, n, keys, rows);
 }
 
 uint64_t mlt_ps_keys(const struct mlt_ps *ps, mlt_table table)

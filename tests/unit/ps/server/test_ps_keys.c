@@ -172,6 +172,38 @@ static void keys_beyond_the_rows_are_refused(void **state)
     }
 }
 
+/* Worker 0 fails; the others call nothing but what looks for keys (worker 1) or
+ * adds some that are there (worker 2), and are told. */
+enum { LOOKS_MAX = 100000000 };
+
+static int look_until_told(struct mlt_worker *w, void *arg)
+{
+    uint64_t key[2] = {1, 2}, row[2];
+    int err = mlt_add_keys(w, 0, 2, key, row);
+
+    (void)arg;
+    if (mlt_worker_index(w) == 0)
+        return ERR_APP;
+    for (int i = 0; i < LOOKS_MAX && !err; i++)
+        err = mlt_worker_index(w) == 1 ? mlt_find_keys(w, 0, 2, key, row)
+                                       : mlt_add_keys(w, 0, 2, key, row);
+    if (err == ERR_CANCELED && row[0] < KEYS && row[1] < KEYS)
+        atomic_fetch_add(&differ, 1);
+    return err;
+}
+
+static void a_run_that_ends_is_told_to_who_looks_for_keys(void **state)
+{
+    struct mlt_ps *ps = keyed_ps(3, "bsp", KEYS);
+
+    (void)state;
+    differ = 0;
+    fixture_run(ps, look_until_told, NULL, ERR_APP);
+    assert_int_equal(differ, 2);
+    differ = 0;
+    mlt_ps_free(ps);
+}
+
 /* What cannot have keys is said. */
 static void keys_are_refused_in_words(void **state)
 {
@@ -436,6 +468,7 @@ int main(void)
         cmocka_unit_test(keys_have_one_row_for_all),
         cmocka_unit_test(keys_beyond_the_rows_are_refused),
         cmocka_unit_test(keys_are_refused_in_words),
+        cmocka_unit_test(a_run_that_ends_is_told_to_who_looks_for_keys),
         cmocka_unit_test_setup_teardown(keys_are_in_checkpoints, scratch_make,
                                         scratch_remove),
         cmocka_unit_test(keys_are_put_beside_the_writer),
