@@ -32,6 +32,7 @@ with what was said in the folder that is named. It needs root.
 """
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -530,6 +531,7 @@ class Sums:
 
 
 def lane(number, work, sums, options, reference, lock):
+    """Plays rounds of @work until none is left."""
     net = Net(f"lk{os.getpid() % 10000}-{number}")
     try:
         while True:
@@ -549,8 +551,7 @@ def lane(number, work, sums, options, reference, lock):
                     sums[kind, form].missed += 1
                 shutil.rmtree(one.folder, ignore_errors=True)
                 continue
-            except (Wrong, OSError, subprocess.SubprocessError, KeyError,
-                    ValueError) as e:
+            except Exception as e:  # whatever it is, the round failed
                 why = f"{type(e).__name__}: {e}"
             with lock:
                 s = sums[kind, form]
@@ -611,17 +612,18 @@ def main():
         for form in forms:
             for kind in kinds:
                 work.put((form, kind, i))
-    lanes = [threading.Thread(target=lane, args=(i, work, sums, options,
-                                                 reference, lock))
-             for i in range(options.lanes)]
-    for thread in lanes:
-        thread.start()
-    for thread in lanes:
-        thread.join()
+    with concurrent.futures.ThreadPoolExecutor(options.lanes) as pool:
+        lanes = [pool.submit(lane, i, work, sums, options, reference, lock)
+                 for i in range(options.lanes)]
+    broken = [f.exception() for f in lanes if f.exception()]
+    for e in broken:
+        print(f"FAILED a lane ended: {type(e).__name__}: {e}", flush=True)
     for kind in kinds:
         for form in forms:
             print(sums[kind, form].line(kind, form), flush=True)
-    return 1 if any(s.failed for s in sums.values()) else 0
+    failed = sum(s.failed for s in sums.values())
+    played = failed + sum(s.recovered + s.ended for s in sums.values())
+    return 1 if broken or failed or not played else 0
 
 
 if __name__ == "__main__":
