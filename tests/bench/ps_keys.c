@@ -112,7 +112,8 @@ static struct mlt_ps *open_server(const struct job *job)
 static void measure(uint64_t keys, unsigned workers)
 {
     struct bench_series bytes = {.n = 0}, adds = bytes, looks = bytes;
-    struct job job = {.keys = keys, .workers = workers};
+    const uint64_t each = (uint64_t)BATCH * workers;
+    struct job job = {.keys = keys - keys % each, .workers = workers};
     char params[96];
 
     for (size_t round = 0; round < bench_rounds(); round++) {
