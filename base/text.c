@@ -210,10 +210,18 @@ void text_to_utf8(char *s)
     }
 }
 
+/* Past what is ASCII and no control character. */
+static char *past_plain(char *s)
+{
+    while (*s > 0x1f && *s < 0x7f)
+        s++;
+    return s;
+}
+
 void text_clean(char *s)
 {
-    const char *from = s, *end = s + strlen(s);
-    char *to = s;
+    char *to = past_plain(s);
+    const char *from = to, *end = to + strlen(to);
 
     while (from < end) {
         size_t n = text_utf8_length(from, (size_t)(end - from));

@@ -548,6 +548,25 @@ enum err schema_complete(const json_t *schema, json_t *value)
 
 /* ---- order --------------------------------------------------------------- */
 
+static bool in_order(const json_t *properties, const json_t *value)
+{
+    json_t *all = (json_t *)value, *own;
+    void *at = json_object_iter(all);
+    const char *key;
+
+    json_object_foreach((json_t *)properties, key, own)
+    {
+        if (!at)
+            return true;
+        if (strcmp(json_object_iter_key(at), key) == 0)
+            at = json_object_iter_next(all, at);
+    }
+    for (; at; at = json_object_iter_next(all, at))
+        if (json_object_get(properties, json_object_iter_key(at)))
+            return false;
+    return true;
+}
+
 /* Moves members of @all to @out: those of @properties, then the rest. */
 static int move_in_order(const json_t *properties, json_t *all, json_t *out)
 {
@@ -569,23 +588,32 @@ static int move_in_order(const json_t *properties, json_t *all, json_t *out)
     return failed;
 }
 
-enum err schema_order(const json_t *schema, json_t *value)
+static enum err order_members(const json_t *properties, json_t *value)
 {
-    const json_t *properties = json_object_get(schema, "properties");
-    json_t *all, *own, *member;
+    json_t *all = json_copied_members(value);
     enum err err = ERR_OK;
-    const char *key;
 
-    assert(json_is_object(value));
-    if (!properties)
-        return ERR_OK;
-    all = json_copied_members(value);
     if (!all)
         return ERR_NOMEM;
     json_object_clear(value);
     if (move_in_order(properties, all, value) != 0)
         err = ERR_NOMEM;
     json_decref(all);
+    return err;
+}
+
+enum err schema_order(const json_t *schema, json_t *value)
+{
+    const json_t *properties = json_object_get(schema, "properties");
+    json_t *own, *member;
+    enum err err = ERR_OK;
+    const char *key;
+
+    assert(json_is_object(value));
+    if (!properties)
+        return ERR_OK;
+    if (!in_order(properties, value))
+        err = order_members(properties, value);
     json_object_foreach((json_t *)properties, key, own)
     {
         member = json_object_get(value, key);

@@ -453,7 +453,9 @@ static enum err parse_all(struct config_parse *p,
         err = config_warm(p);
     if (!err)
         err = config_try_searcher(p);
-    return err ? err : schema_order(p->schema, p->root);
+    if (!err && problems_errors(p->problems) == 0) /* else nobody sees it */
+        err = schema_order(p->schema, p->root);
+    return err;
 }
 
 /* Invariants of a configuration without errors. */

@@ -26,8 +26,9 @@ static size_t lines_of(const char *text, size_t len)
 {
     size_t n = 1;
 
-    for (size_t i = 0; i < len; i++)
-        n += text[i] == '\n';
+    for (const char *at = text, *end = text + len;
+         at && (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        n++;
     return n;
 }
 

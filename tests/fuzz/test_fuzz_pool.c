@@ -42,7 +42,7 @@ static void assert_poisoned(const void *p, bool poisoned)
 static void a_block_holds_what_was_asked_for(void **state)
 {
     (void)state;
-    for (size_t size = 1; size <= POOL_BLOCK_MAX + 1; size += 7) {
+    for (size_t size = 1; size <= POOL_BLOCK_MAX + 1; size += size / 32 + 7) {
         unsigned char *p = __wrap_malloc(size);
 
         assert_int_equal(is_ours(p), size <= POOL_BLOCK_MAX);
@@ -50,7 +50,7 @@ static void a_block_holds_what_was_asked_for(void **state)
         if (is_ours(p)) {
             assert_poisoned(p - 1, true);
             assert_poisoned(p + size, true);
-            assert_int_equal(p[size - 1], 0xbe);
+            assert_int_equal(p[size < FILLED ? size - 1 : FILLED - 1], 0xbe);
         }
         memset(p, 1, size);
         __wrap_free(p);
@@ -73,7 +73,8 @@ static void cleared_blocks_are_zero(void **state)
 
 static void a_block_grows_and_shrinks_with_its_bytes(void **state)
 {
-    static const size_t sizes[] = {20, 30, 2048, 5000, 9, 1};
+    static const size_t sizes[] = {20,     30, 2048, 5000, POOL_BLOCK_MAX,
+                                   200000, 9,  1};
     unsigned char *p = __wrap_malloc(10);
 
     (void)state;
@@ -85,27 +86,34 @@ static void a_block_grows_and_shrinks_with_its_bytes(void **state)
     __wrap_free(p);
 }
 
-/* Not the one that was freed last: what still points there is found. */
-static void freed_blocks_wait(void **state)
+/* A block of @size that was freed comes again after @others were. */
+static void assert_waits(size_t size, int others)
 {
     void *given[POOL_WAITING + 2];
     bool again = false;
-    void *p = __wrap_malloc(700), *q;
+    void *p = __wrap_malloc(size), *q;
 
-    (void)state;
     __wrap_free(p);
-    for (int i = 0; i < POOL_WAITING; i++) {
-        q = __wrap_malloc(700);
+    for (int i = 0; i < others; i++) {
+        q = __wrap_malloc(size);
         assert_ptr_not_equal(q, p);
         __wrap_free(q);
     }
-    for (int i = 0; i < POOL_WAITING + 2; i++) {
-        given[i] = __wrap_malloc(700);
+    for (int i = 0; i < others + 2; i++) {
+        given[i] = __wrap_malloc(size);
         again |= given[i] == p;
     }
     assert_true(again);
-    for (int i = 0; i < POOL_WAITING + 2; i++)
+    for (int i = 0; i < others + 2; i++)
         __wrap_free(given[i]);
+}
+
+/* Not the one that was freed last: what still points there is found. */
+static void freed_blocks_wait(void **state)
+{
+    (void)state;
+    assert_waits(700, POOL_WAITING);
+    assert_waits(70000, POOL_WAITING / 8);
 }
 
 static void where_it_is_full_the_allocator_gives(void **state)

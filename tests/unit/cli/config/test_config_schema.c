@@ -277,6 +277,36 @@ static void schema_order_is_the_tables(void **state)
     json_decref(schema);
 }
 
+/* What is in order already stays as it is, and what only looks so does not:
+ * an outer object whose inner one is not, and unknown members between. */
+static void schema_order_of_what_is_nearly_in_order(void **state)
+{
+    static const char *const cases[][2] = {
+        {"{\"name\": 1, \"ps\": {\"priority\": 2, \"float16\": 3}, \"z\": 4}",
+         "{\"name\":1,\"ps\":{\"priority\":2,\"float16\":3},\"z\":4}"},
+        {"{\"name\": 1, \"ps\": {\"float16\": 3, \"priority\": 2}}",
+         "{\"name\":1,\"ps\":{\"priority\":2,\"float16\":3}}"},
+        {"{\"name\": 1, \"z\": 4, \"ps\": {}}",
+         "{\"name\":1,\"ps\":{},\"z\":4}"},
+        {"{\"z\": 4, \"y\": 5}", "{\"z\":4,\"y\":5}"},
+        {"{}", "{}"},
+    };
+    json_t *schema = make_schema();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        json_t *value = load(cases[i][0]);
+        char *text;
+
+        assert_int_equal(schema_order(schema, value), ERR_OK);
+        text = json_write(value, 0);
+        assert_string_equal(text, cases[i][1]);
+        mem_free(text);
+        json_decref(value);
+    }
+    json_decref(schema);
+}
+
 /* Every default of the table passes the schema that the table makes. */
 static void schema_defaults_are_valid(void **state)
 {
@@ -417,6 +447,7 @@ int main(void)
         cmocka_unit_test(schema_all_faults_at_once_in_order),
         cmocka_unit_test(schema_complete_fills_defaults),
         cmocka_unit_test(schema_order_is_the_tables),
+        cmocka_unit_test(schema_order_of_what_is_nearly_in_order),
         cmocka_unit_test(schema_defaults_are_valid),
         cmocka_unit_test(config_help_lists_every_field),
         cmocka_unit_test(config_schema_malformed_table_is_refused),
