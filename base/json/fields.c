@@ -221,6 +221,8 @@ static bool is_absent(const struct json_field *f, const void *base)
 {
     const void *p = (const char *)base + f->offset;
 
+    if (f->sparse && f->kind == FIELD_BOOL)
+        return !*(const bool *)p;
     if (f->sparse)
         return f->kind == FIELD_U64 ? !*(const uint64_t *)p
                                     : !*(const uint32_t *)p;

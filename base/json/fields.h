@@ -68,7 +68,7 @@ struct json_field {
     enum field_kind kind;
     bool optional; /* may be missing where it is read; then zero, or no id. A
                     * column too: all of its values are zero then */
-    bool sparse;   /* U32, U64, ENUM, optional: zero is left out */
+    bool sparse;   /* BOOL, U32, U64, ENUM, optional: zero is left out */
     size_t offset; /* in the struct */
     uint64_t min, max;
     const char *expected; /* for the reader of a fault; NULL: by the kind */

@@ -211,6 +211,30 @@ static void fields_optional_may_be_missing(void **state)
     fields_deinit(fields, &t);
 }
 
+struct flags {
+    bool first, second, third;
+};
+
+/* Each is looked at alone, whatever lies next to it. */
+static void fields_sparse_flags_are_left_out(void **state)
+{
+    static const struct json_field flags[] = {
+        {FIELD_OF(flags, BOOL, first), .optional = true, .sparse = true},
+        {FIELD_OF(flags, BOOL, second), .optional = true, .sparse = true},
+        {FIELD_OF(flags, BOOL, third), .optional = true, .sparse = true},
+        {.name = NULL},
+    };
+    const struct flags given = {.second = true};
+    json_t *o = json_object();
+
+    (void)state;
+    assert_non_null(o);
+    assert_int_equal(fields_put(o, flags, &given), ERR_OK);
+    assert_int_equal(json_object_size(o), 1);
+    assert_true(json_is_true(json_object_get(o, "second")));
+    json_decref(o);
+}
+
 /* Trees that have to be there are written empty where they are NULL. */
 static void fields_empty_trees_are_written(void **state)
 {
@@ -515,6 +539,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_of_every_kind_come_back),
         cmocka_unit_test(fields_optional_may_be_missing),
+        cmocka_unit_test(fields_sparse_flags_are_left_out),
         cmocka_unit_test(fields_empty_trees_are_written),
         cmocka_unit_test(fields_misfits_are_named),
         cmocka_unit_test(fields_expected_is_told),
