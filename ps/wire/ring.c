@@ -155,6 +155,8 @@ enum err ring_next(struct ring *r, struct ring_message *m, size_t n_max)
     enum err err;
     size_t at;
 
+    if (r->torn)
+        return ERR_PROTO;
     if (m->have == RING_PREFIX_BYTES + m->n && m->n)
         m->have = m->n = 0; /* the last one was seen */
     if (m->have < RING_PREFIX_BYTES) {
