@@ -98,19 +98,34 @@ static bool is_taken(const struct keys *k, uint64_t row)
     return k->taken && (k->taken[at / 64] >> (at % 64) & 1);
 }
 
+/* The first row from @row on that no file of training state has given: 64 are
+ * looked at at once, for a state may have given nearly all. The bits end with
+ * one of no row. */
+static uint64_t next_free(const struct keys *k, uint64_t row)
+{
+    uint64_t at = row - k->first, free;
+
+    if (!k->taken)
+        return row;
+    while (!(free = ~k->taken[at / 64] >> (at % 64)))
+        at = (at | 63) + 1;
+    return k->first + at + (unsigned)__builtin_ctzll(free);
+}
+
 static bool take_of_part(struct keys *k, struct key_part *p, uint64_t *row)
 {
     uint64_t given = atomic_load_explicit(&p->given, memory_order_relaxed);
 
     while (given < p->count) {
-        *row = p->first + given;
-        if (!atomic_compare_exchange_weak_explicit(&p->given, &given, given + 1,
+        uint64_t at = next_free(k, p->first + given) - p->first;
+        uint64_t next = at < p->count ? at + 1 : p->count;
+
+        if (!atomic_compare_exchange_weak_explicit(&p->given, &given, next,
                                                    memory_order_relaxed,
                                                    memory_order_relaxed))
             continue;
-        if (!is_taken(k, *row))
-            return true;
-        given++;
+        *row = p->first + at;
+        return at < p->count;
     }
     return false;
 }

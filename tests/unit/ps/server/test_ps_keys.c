@@ -348,6 +348,34 @@ static void keys_are_put_beside_the_writer(void **state)
     mlt_ps_free(ps);
 }
 
+/* New keys get the rows that a state has left free: whole words of 64 bits are
+ * passed over, and none that is free; then there is none. */
+static void keys_get_the_rows_that_are_left(void **state)
+{
+    static const uint64_t left[] = {1, 128, 130, 190};
+    struct mlt_ps *ps = keyed_ps(1, "bsp", 192);
+    struct keys *k = ps_shape(ps)->worker[0].view[0].keys;
+    uint64_t key, row;
+
+    (void)state;
+    for (uint64_t r = 0, at = 0; r < 192; r++)
+        if (at < 4 && r == left[at])
+            at++;
+        else
+            assert_int_equal(keys_put(k, 1000 + r, r), ERR_OK);
+    for (uint64_t i = 0; i < 4; i++) {
+        key = i;
+        assert_int_equal(keys_take(k, true, 1, &key, &row), ERR_OK);
+        assert_int_equal(row, left[i]);
+    }
+    for (key = 4; key < 6; key++) {
+        assert_int_equal(keys_take(k, true, 1, &key, &row), ERR_LIMIT);
+        assert_true(row == MLT_NO_ROW);
+    }
+    assert_int_equal(mlt_ps_keys(ps, 0), 192);
+    mlt_ps_free(ps);
+}
+
 /* A file of keys that is damaged, gone, or of another checkpoint is refused,
  * and so are keys that have other rows here; then nothing has changed. */
 static void keys_that_cannot_be_are_refused(void **state)
@@ -472,6 +500,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(keys_are_in_checkpoints, scratch_make,
                                         scratch_remove),
         cmocka_unit_test(keys_are_put_beside_the_writer),
+        cmocka_unit_test(keys_get_the_rows_that_are_left),
         cmocka_unit_test_setup_teardown(keys_that_cannot_be_are_refused,
                                         scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(keys_are_in_saved_models, scratch_make,
