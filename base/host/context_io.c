@@ -30,3 +30,8 @@ void *context_new(void)
     errno = ENOMEM;
     return NULL;
 }
+
+enum err context_error(void)
+{
+    return errno == ENOMEM ? ERR_NOMEM : ERR_IO;
+}

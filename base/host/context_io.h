@@ -3,6 +3,8 @@
 #ifndef BASE_CONTEXT_IO_H
 #define BASE_CONTEXT_IO_H
 
+#include "base/err.h"
+
 /* As zmq_ctx_new; the caller ends it by zmq_ctx_term. NULL: errno says why.
  *
  * libzmq begins with OpenPGM, and that with a protocol's number, for which
@@ -10,5 +12,8 @@
  * one of a process to ask is killed by SIGSEGV (glibc's nss_database.c). So it
  * is not asked unless there is some, for the C library, too. */
 void *context_new(void);
+
+/* After that, or ZeroMQ, has failed: ERR_NOMEM or ERR_IO, as errno says. */
+enum err context_error(void);
 
 #endif

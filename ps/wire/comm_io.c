@@ -92,7 +92,8 @@ static enum err open_pull(struct comm *c, struct fault *f)
         zmq_setsockopt(c->pull, ZMQ_RCVHWM, &waiting_max,
                        sizeof(waiting_max)) != 0 ||
         zmq_setsockopt(c->pull, ZMQ_MAXMSGSIZE, &size_max, sizeof(size_max)))
-        return fault_errno(f, ERR_IO, errno, "make a socket for other nodes");
+        return fault_errno(f, context_error(), errno,
+                           "make a socket for other nodes");
     c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (c->wake_fd < 0)
         return fault_errno(f, ERR_IO, errno, "make a socket for other nodes");

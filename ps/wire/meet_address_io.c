@@ -200,8 +200,8 @@ static enum err open_socket(struct meet *m, struct fault *f)
                     ? zmq_socket(m->context, m->node ? ZMQ_DEALER : ZMQ_ROUTER)
                     : NULL;
     if (!m->socket)
-        return fault_errno(f, errno == ENOMEM ? ERR_NOMEM : ERR_IO, errno,
-                           "meet at %.200s", m->place);
+        return fault_errno(f, context_error(), errno, "meet at %.200s",
+                           m->place);
     if (m->node) {
         linger = 0;
         size_max = ANSWER_MAX;

@@ -44,7 +44,7 @@ enum err rank_call_open(const char *place, const char *key, unsigned rank,
     if (!err) {
         c->context = context_new();
         if (!c->context)
-            err = fault_errno(f, ERR_IO, errno, "make a socket");
+            err = fault_errno(f, context_error(), errno, "make a socket");
     }
     if (err) {
         mem_free(c);

@@ -258,7 +258,7 @@ static enum err make_router(struct tuner_socket *s, struct fault *f)
         set_options(s->router);
         return ERR_OK;
     }
-    err = fault_errno(f, ERR_IO, errno, "make the control socket");
+    err = fault_errno(f, context_error(), errno, "make the control socket");
     socket_close(s);
     return err;
 }
