@@ -199,8 +199,7 @@ static const char *longer(const struct replayed *r)
 {
     if (strcmp(r->status, run_status_name(RUN_FINISHED)) != 0)
         return "";
-    return "; to train longer, begin a new run with larger limits: with --set "
-           "tuner.warm_start=auto its search begins with what this one found";
+    return "; " REPLAY_TRAIN_LONGER;
 }
 
 /* The lock of the folder is held: nobody adds to the journal any more. */

@@ -28,6 +28,11 @@
 #define RUN_OPERAND                                                            \
     "RUN is an id, the beginning of one, or a name (its newest run)."
 
+/* What to do for more than the limits of a run that has finished allowed. */
+#define REPLAY_TRAIN_LONGER                                                    \
+    "to train longer, begin a new run with larger limits: with --set "         \
+    "tuner.warm_start=auto its search begins with what this one found"
+
 /* A run and what became of it. */
 struct replayed {
     char id[RUN_ID_MAX + 1];

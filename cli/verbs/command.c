@@ -46,12 +46,10 @@ static enum err take_run(void *ctx, const struct journal_run *run)
 static enum err not_running(const struct target *t, struct fault *f)
 {
     if (strcmp(t->status, "finished") == 0)
-        return fault_set(f, ERR_INVAL,
-                         "run %s is not running: it ended as finished; to "
-                         "train longer, begin a new run with larger limits: "
-                         "with --set tuner.warm_start=auto its search begins "
-                         "with what this one found",
-                         t->id);
+        return fault_set(
+            f, ERR_INVAL,
+            "run %s is not running: it ended as finished; " REPLAY_TRAIN_LONGER,
+            t->id);
     if (t->status[0])
         return fault_set(f, ERR_INVAL, "run %s is not running: it ended as %s",
                          t->id, t->status);

@@ -157,9 +157,11 @@ struct mlt_app_ops {
      * application has them. Checked before open is called. */
     const char *schema;
     /* Tunables that act in this application, NULL-terminated: of the known
-     * names those that can act, then its own. Weight decay is 0 where it is not
-     * named. Who names "learning_rate" and gives each of its tables a rule is
-     * taken to step by it (mlt_tunable). */
+     * names those that can act, then its own. Weight decay and warm-up are 0
+     * where they are not named; both act in the parameter server. (Warm-up
+     * counts the clocks that were ordered: who ends several in one has a
+     * steeper rise within a slice.) Who names "learning_rate" and gives each of
+     * its tables a rule is taken to step by it (mlt_tunable). */
     const char *const *tunables;
 
     /* Reads the data, checks it, sizes the model. Called once a node, before

@@ -181,6 +181,18 @@ class Round:
 
     # ---- both forms ------------------------------------------------------
 
+    def longest_pause(self, at):
+        """Between two of the times @at, since it happened: of who was stopped,
+        since it may go on."""
+        longest = 0.0
+        for a, b in zip(at, at[1:]):
+            if b > self.happened:
+                begin = max(a, self.happened)
+                if self.over and self.kind == "stop":
+                    begin = max(begin, min(b, self.over))
+                longest = max(longest, b - begin)
+        return longest
+
     def start(self, i, name, *words, **env):
         out, err = (open(self.folder / f"{name}.{x}", "ab")
                     for x in ("out", "err"))
@@ -361,17 +373,10 @@ class Direct(Round):
 
     def longest_stall(self):
         """Of what all nodes said of their way, since it happened."""
-        longest = 0.0
-        for i in range(NODES):
-            at = [float(t) for t in re.findall(
-                r"^at \d+ (\S+)$", self.text(f"node-{i}.out"), re.M)]
-            for a, b in zip(at, at[1:]):
-                if b > self.happened:
-                    begin = max(a, self.happened)
-                    if self.over and self.kind == "stop":
-                        begin = max(begin, min(b, self.over))
-                    longest = max(longest, b - begin)
-        return longest
+        return max(self.longest_pause(
+            [float(t) for t in re.findall(r"^at \d+ (\S+)$",
+                                          self.text(f"node-{i}.out"), re.M)])
+            for i in range(NODES))
 
 
 class Tuner(Round):
@@ -501,16 +506,9 @@ class Tuner(Round):
         return True, self.longest_stall()
 
     def longest_stall(self):
-        at = [w for w, r in self.records()
-              if r["kind"] in ("progress", "run_finished")]
-        longest = 0.0
-        for a, b in zip(at, at[1:]):
-            if b > self.happened:
-                begin = max(a, self.happened)
-                if self.over and self.kind == "stop":
-                    begin = max(begin, min(b, self.over))
-                longest = max(longest, b - begin)
-        return longest
+        return self.longest_pause(
+            [w for w, r in self.records()
+             if r["kind"] in ("progress", "run_finished")])
 
 
 FORMS = {"direct": Direct, "tuner": Tuner}
