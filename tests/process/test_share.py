@@ -1,13 +1,37 @@
 """What strangers at full speed take of a core at a service's port: another account
 of the machine, and another host, over TLS. All threads of the service count, which
 has nothing to do besides, and is another one for each kind: what strangers may do
-at once is there again. For the nodes of a run test_other_host.py asks it, for
-a run's own port test_accounts.py.
+at once is there again. At the port of a run that trains the thread that they wake
+counts. For the nodes of a run test_other_host.py asks it.
 """
 import floods
 import harness
 import test_other_host
 from test_access import need_root
+
+
+class Run(harness.Case):
+    def test_floods_of_another_account(self):
+        """A run each, which trains on and ends as it was told to."""
+        need_root(self)
+        self.write("c.json", harness.endless_config())
+        for kind in [k for k in floods.KINDS if k != "handshake"]:
+            state = self.folder / kind
+            run = self.start("run", "c.json", "--state", state)
+            url, = self.wait_until(lambda: list(state.glob("runs/*/url")),
+                                   "the run's address")
+            text = self.wait_until(url.read_text, "the address").strip()
+            flood = floods.Flood("plain", [text.rstrip("/").rpartition("/")[2]],
+                                 **floods.nobody())
+            self.addCleanup(flood.close)
+            floods.ask_the_share(self, flood,
+                                 lambda: floods.used(run.pid, ["http"]),
+                                 kind, 1)
+            flood.close()
+            self.assertIsNone(run.poll())
+            run.terminate()
+            self.assert_code(self.finish(run), 143)
+        self.assert_nothing_left()
 
 
 class Service(harness.Case):
